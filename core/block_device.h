@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// BlockDevice: where the ciphertext lies. The data path sees nothing of files or descriptors, so
+// tests put memory or a faulty device in its place.
+//
+// All functions may be called from any thread at once. Overlapping writes in flight are the
+// caller's error (RangeLock orders them). Offsets count from the start of the data segment.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <memory>
+
+#include "core/bytes.h"
+#include "core/result.h"
+#include "core/unique_fd.h"
+
+namespace cryptimg {
+
+class BlockDevice {
+ public:
+  virtual ~BlockDevice() = default;
+
+  // Fills all of `target` from `offset_bytes`. On failure target is unspecified; a range that the
+  // device turns out not to have (truncated behind our back) is io.
+  virtual Status read(std::uint64_t offset_bytes, MutableBytes target) noexcept = 0;
+  // All of `source` is in the backing file's page cache, or on the device with direct I/O, on
+  // return. On failure any part of it may have been written. Never makes the device longer.
+  virtual Status write(std::uint64_t offset_bytes, Bytes source) noexcept = 0;
+  // Everything written before the call is on stable storage on return.
+  virtual Status flush() noexcept = 0;
+  // Reserves space for a range without changing what it reads as. unsupported where it cannot be.
+  virtual Status allocate(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept = 0;
+  // When the content last changed.
+  virtual timespec modified_time() noexcept = 0;
+};
+
+// A device over [data_offset_bytes, data_offset_bytes + size_bytes) of an open file or block
+// device. Owns the descriptor. Retries EINTR and finishes short transfers. `size_bytes` bounds the
+// range that is served, whether or not the file is that long.
+std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_offset_bytes,
+                                              std::uint64_t size_bytes);
+
+}  // namespace cryptimg

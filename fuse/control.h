@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The control channel between a mount's daemon and the commands: a Unix stream socket in the
+// abstract namespace, named "cryptimg-<major>-<minor>-<random>" after the mount's device number.
+// It is no file: gone with the daemon. Clients find it in /proc/net/unix by the prefix, and trust
+// a socket only if its peer is the mount's owner or root; the server answers its owner and root
+// only. One request a connection: a JSON object {"command": ...} in one line, one line back.
+//   {"command":"status"}        -> the daemon's part of `status --json`
+//   {"command":"wait-end"}      -> answered when the mount has ended: {"flush":"ok"} or
+//                                  {"flush":"failed","errno":5,"message":"..."}
+//   {"command":"set","max_read_size":N,"max_write_size":N} -> the values in force
+// Lines are at most 64 KiB. Anything malformed is answered with {"error":"..."}.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/result.h"
+#include "core/unique_fd.h"
+
+namespace cryptimg {
+
+// Server side: one thread of its own, so that it answers while I/O is stalled. At most 16
+// connections; a client that does not speak within 5 seconds is dropped.
+class ControlServer {
+ public:
+  // Answers one request line; called on the server's thread, must not block on I/O.
+  using Handler = std::function<std::string(const std::string& request)>;
+
+  // Binds the socket and starts the thread (all signals blocked in it).
+  static Result<std::unique_ptr<ControlServer>> start(std::uint32_t device_major,
+                                                      std::uint32_t device_minor, uid_t owner,
+                                                      Handler handler);
+  // Sends `line` to every client in wait-end, then stops the thread.
+  void finish(const std::string& line);
+  ~ControlServer();
+
+ private:
+  struct Impl;
+  explicit ControlServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Client side: a connection to the daemon of one mount.
+class ControlClient {
+ public:
+  // not_found where no daemon answers (a dead mount); permission where it is not ours to ask.
+  static Result<ControlClient> connect(std::uint32_t device_major, std::uint32_t device_minor,
+                                       uid_t owner);
+  // Sends a request line and waits for the answer, at most `timeout_ms` (-1: for ever).
+  Result<std::string> ask(const std::string& request, int timeout_ms);
+  Status send(const std::string& request);
+  Result<std::string> receive(int timeout_ms);
+  // The daemon's process, from the socket's peer credentials.
+  [[nodiscard]] pid_t daemon_pid() const { return daemon_pid_; }
+
+ private:
+  UniqueFd socket_;
+  pid_t daemon_pid_ = -1;
+};
+
+}  // namespace cryptimg

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Which containers are mounted where, from /proc/self/mountinfo (type fuse.cryptimg, source the
+// container's absolute path). No state file. Pure reading, any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+
+namespace cryptimg {
+
+struct MountEntry {
+  int mount_id = 0;
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;  // names the mount's control socket
+  std::string mountpoint;          // unescaped
+  std::string container;           // unescaped source
+  std::string type;
+  std::string options;             // per mount and per superblock, joined by a comma
+  uid_t owner = 0;                 // user_id=
+  bool read_only = false;
+};
+
+// Parses the text of a mountinfo file: every entry whose type is fuse.cryptimg. Octal escapes
+// (\040 ...) are undone. Malformed lines are passed over.
+std::vector<MountEntry> parse_mountinfo(std::string_view text);
+Result<std::vector<MountEntry>> list_mounts();
+
+// The mounts that `target` names: as a mount point (the path itself, or MOUNTPOINT/image), else as
+// a container (same path, or the same file by device and inode). Works on a dead mount (ENOTCONN).
+std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts, const std::string& target);
+
+// Someone who keeps a mount busy, as one phrase: "process 1234 (dd)", "loop device /dev/loop3
+// (mounted on /srv)". Sees what the caller may see.
+std::vector<std::string> find_holders(const MountEntry& mount);
+
+// Unmounts as the calling user may: umount2 where privileged, else fusermount3. Not lazy unless
+// asked. busy where something holds it.
+Status unmount(const std::string& mountpoint, bool lazy);
+
+}  // namespace cryptimg
