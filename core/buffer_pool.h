@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -37,7 +38,8 @@ class BufferPool {
   std::size_t buffer_bytes_;
   std::mutex mutex_;
   std::condition_variable available_;
-  std::vector<std::byte*> free_;  // guarded by mutex_; capacity count_, so that pushing never allocates
+  std::vector<std::byte*>
+      free_;  // guarded by mutex_; capacity count_, so that pushing never allocates
 };
 
 }  // namespace cryptimg

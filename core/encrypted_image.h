@@ -9,11 +9,13 @@
 //     writes hold theirs exclusively (RangeLock) from the first backing read to the last backing
 //     write. Overlapping writes are ordered.
 //   * A request completes exactly once, with all its bytes or with one Error; nothing of a failed
-//     read is served. The completion may run on the submitting thread, before submit() returns, or
-//     on a worker. It never runs with a lock of this module held, but for the request's range.
+//     read is served: its buffer is zeroed. The completion may run on the submitting thread, before
+//     submit() returns, or on a worker. It runs with nothing of this module held, the request's
+//     range included, and may submit again.
 //   * A failed flush is sticky: every later flush and durable write reports it, until remount.
 //
-// All functions may be called from any thread. No allocation and no lock while ciphering.
+// All functions may be called from any thread. A request allocates nothing, and no mutex is held
+// while ciphering or during the device's reads and writes.
 #pragma once
 
 #include <atomic>
@@ -26,19 +28,21 @@
 #include "core/bytes.h"
 #include "core/cipher_engine.h"
 #include "core/extent.h"
+#include "core/flusher.h"
 #include "core/range_lock.h"
 #include "core/result.h"
+#include "core/session_pool.h"
+#include "core/worker_pool.h"
 
 namespace cryptimg {
 
-class WorkerPool;
 class EncryptedImage;
 
 inline constexpr std::uint32_t kDefaultMaxChunkBytes = 131072;  // dm-crypt's max_read_size
 
 // One read or write. The caller owns it, and its buffer, until its completion has been called;
 // it may be freed or reused from inside the completion.
-struct IoRequest {
+struct IoRequest : private WorkerPool::Job {
   enum class Kind : std::uint8_t { read, write };
   using Completion = void (*)(IoRequest& request, Status status) noexcept;
 
@@ -57,16 +61,15 @@ struct IoRequest {
 
  private:
   friend class EncryptedImage;
-  // Set by submit; see encrypted_image.cc for who touches what.
+  // Set by submit() before other threads see the request.
   Extent extent_;
-  std::uint32_t chunk_sectors_ = 0;
-  std::uint32_t chunk_count_ = 0;
-  std::atomic<std::uint32_t> next_chunk_{0};
-  std::atomic<std::uint32_t> unfinished_chunks_{0};
-  std::atomic<std::uint32_t> references_{0};
-  std::atomic<bool> failed_{false};
-  Error error_;
+  std::uint64_t chunk_sectors_ = 0;
+  std::uint64_t chunk_count_ = 0;
   RangeLock::Hold hold_;
+  // Shared by the threads that work on it. A chunk belongs to the thread that took its number.
+  std::atomic<std::uint64_t> next_chunk_{0};
+  std::atomic<bool> failed_{false};
+  Error error_;  // written by the thread that set failed_, read by the one that finishes
 };
 
 struct ImageOptions {
@@ -93,10 +96,13 @@ struct ImageCounters {
   std::uint64_t flush_errors = 0;
 };
 
-class EncryptedImage {
+class EncryptedImage final : private WorkerPool::Handler {
  public:
   // Opens one cipher session per worker and `max_callers` more for submitting threads (a caller
   // beyond that waits for a session to come free). The engine and key are not needed afterwards.
+  // invalid_argument for a size, sector size or max_callers that cannot be; unsupported for an
+  // engine that wants aligned buffers or cannot take a whole sector; else as the engine fails, or
+  // unavailable where the threads cannot be started.
   static Result<std::unique_ptr<EncryptedImage>> create(std::unique_ptr<BlockDevice> device,
                                                         const CipherEngine& engine,
                                                         const CipherSpec& spec, const Secret& key,
@@ -119,21 +125,26 @@ class EncryptedImage {
   // May block while the range is held by others, or for a session.
   void submit(IoRequest& request) noexcept;
 
-  // Makes a range read as zeros, by enciphering zeros in pieces of at most scratch.size() bytes.
-  // Blocks until done. REQUIRES: scratch holds at least three sectors.
-  Status zero(std::uint64_t offset_bytes, std::uint64_t length_bytes, MutableBytes scratch) noexcept;
+  // Makes a range read as zeros, by enciphering zeros in pieces of at most scratch.size() bytes,
+  // each a write of its own. Blocks until done; stops at the first failure, with the pieces before
+  // it zeroed. out_of_range and read_only as for writes; a length of 0 is nothing to do.
+  // REQUIRES: scratch holds at least three sectors (else invalid_argument).
+  Status zero(std::uint64_t offset_bytes, std::uint64_t length_bytes,
+              MutableBytes scratch) noexcept;
 
   // Every write completed before the call is on stable storage on return. Sticky once failed.
   Status flush() noexcept;
   // As flush(), but does nothing where no write completed since the last successful flush.
   Status flush_if_dirty() noexcept;
   // The number of the latest completed write, and up to which one all is known to be flushed: a
-  // file handle whose last write is at most flushed_sequence() has nothing to sync.
+  // file handle whose last write is at most flushed_sequence() has nothing to sync. A write has its
+  // number before its completion runs; one that failed has one too, part of it may be there.
   [[nodiscard]] std::uint64_t write_sequence() const noexcept;
   [[nodiscard]] std::uint64_t flushed_sequence() const noexcept;
-  // The sticky error, if a flush has failed.
+  // The sticky error, if a flush has failed. Never blocks, also while a flush is stuck.
   [[nodiscard]] Status flush_state() const noexcept;
 
+  // Reserves space in the backing file, see BlockDevice. out_of_range and read_only as for writes.
   Status allocate(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept;
   [[nodiscard]] timespec modified_time() noexcept;
 
@@ -145,13 +156,58 @@ class EncryptedImage {
 
   [[nodiscard]] unsigned workers() const noexcept;
   [[nodiscard]] ImageCounters counters() const noexcept;
+  // Requests submitted and not yet done with; a request counts until its completion has returned.
   [[nodiscard]] std::uint64_t in_flight() const noexcept;
 
  private:
-  // (to be completed by the implementation)
-  CipherSpec spec_;
-  std::uint64_t size_bytes_ = 0;
-  bool read_only_ = false;
+  // ImageCounters, but counting. Each is only ever added to.
+  struct LiveCounters {
+    std::atomic<std::uint64_t> reads{0};
+    std::atomic<std::uint64_t> writes{0};
+    std::atomic<std::uint64_t> read_bytes{0};
+    std::atomic<std::uint64_t> written_bytes{0};
+    std::atomic<std::uint64_t> partial_sector_writes{0};
+    std::atomic<std::uint64_t> chunks{0};
+    std::atomic<std::uint64_t> chunks_by_workers{0};
+    std::atomic<std::uint64_t> read_errors{0};
+    std::atomic<std::uint64_t> write_errors{0};
+  };
+
+  EncryptedImage(std::unique_ptr<BlockDevice> device, const CipherSpec& spec,
+                 const ImageOptions& options, std::uint64_t engine_max_bytes);
+
+  // WorkerPool::Handler.
+  void work(WorkerPool::Job& job, unsigned worker) noexcept override;
+  void finish(WorkerPool::Job& job) noexcept override;
+
+  [[nodiscard]] Status check(const IoRequest& request) const noexcept;
+  Status fill_partial_sectors(IoRequest& request, CipherSession& session) noexcept;
+  std::uint64_t work_chunks(IoRequest& request, CipherSession& session) noexcept;
+  Status work_chunk(IoRequest& request, std::uint64_t index, CipherSession& session) noexcept;
+  static void record_failure(IoRequest& request, Error error) noexcept;
+  void finish_request(IoRequest& request) noexcept;
+  void complete(IoRequest& request, Status status) noexcept;
+  Status submit_and_wait(IoRequest& request) noexcept;
+  [[nodiscard]] std::uint32_t round_chunk(std::uint32_t bytes) const noexcept;
+
+  // Constant after construction.
+  const CipherSpec spec_;
+  const std::uint64_t size_bytes_;
+  const bool read_only_;
+  const std::uint64_t engine_max_bytes_;  // whole sectors, at least one
+  const std::unique_ptr<BlockDevice> device_;
+  std::vector<std::unique_ptr<CipherSession>> worker_sessions_;  // by worker, used by it alone
+
+  // Provide their own synchronisation.
+  SessionPool caller_sessions_;
+  RangeLock range_lock_;
+  Flusher flusher_;
+  LiveCounters counters_;
+  std::atomic<std::uint64_t> in_flight_{0};
+  std::atomic<std::uint32_t> max_read_size_bytes_;
+  std::atomic<std::uint32_t> max_write_size_bytes_;
+
+  std::unique_ptr<WorkerPool> workers_;  // constant after create(); last, so that it goes first
 };
 
 }  // namespace cryptimg

@@ -28,7 +28,8 @@ struct ByteExtent {
 
 // The smallest extent that holds every byte of [offset, offset + length).
 // REQUIRES: length > 0, no overflow, sector_size a power of two.
-Extent cover(std::uint64_t offset_bytes, std::uint64_t length_bytes, std::uint32_t sector_size_bytes);
+Extent cover(std::uint64_t offset_bytes, std::uint64_t length_bytes,
+             std::uint32_t sector_size_bytes);
 
 ByteExtent to_bytes(const Extent& extent, std::uint32_t sector_size_bytes);
 

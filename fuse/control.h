@@ -5,10 +5,15 @@
 // It is no file: gone with the daemon. Clients find it in /proc/net/unix by the prefix, and trust
 // a socket only if its peer is the mount's owner or root; the server answers its owner and root
 // only. One request a connection: a JSON object {"command": ...} in one line, one line back.
-//   {"command":"status"}        -> the daemon's part of `status --json`
+//   {"command":"status"}        -> the daemon's part of `status --json`: container, mountpoint,
+//                                  pid, engine, cipher, sector_size, image_size, read_only,
+//                                  workers, session_threads, max_read_size, max_write_size,
+//                                  in_flight, uptime_seconds, counters (an object, every field of
+//                                  ImageCounters), flush ("ok" or "failed", then flush_message)
 //   {"command":"wait-end"}      -> answered when the mount has ended: {"flush":"ok"} or
 //                                  {"flush":"failed","errno":5,"message":"..."}
-//   {"command":"set","max_read_size":N,"max_write_size":N} -> the values in force
+//   {"command":"set","max_read_size":N,"max_write_size":N} -> the values in force; either may be
+//                                  absent
 // Lines are at most 64 KiB. Anything malformed is answered with {"error":"..."}.
 #pragma once
 
@@ -36,9 +41,13 @@ class ControlServer {
   static Result<std::unique_ptr<ControlServer>> start(std::uint32_t device_major,
                                                       std::uint32_t device_minor, uid_t owner,
                                                       Handler handler);
-  // Sends `line` to every client in wait-end, then stops the thread.
+  // Sends `line` to every client in wait-end, those included that have asked but were not yet
+  // heard, then stops the thread. Call once.
   void finish(const std::string& line);
+  // Stops the thread, if finish() did not, telling waiting clients nothing.
   ~ControlServer();
+  ControlServer(const ControlServer&) = delete;
+  ControlServer& operator=(const ControlServer&) = delete;
 
  private:
   struct Impl;

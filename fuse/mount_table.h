@@ -30,6 +30,10 @@ struct MountEntry {
 // Parses the text of a mountinfo file: every entry whose type is fuse.cryptimg. Octal escapes
 // (\040 ...) are undone. Malformed lines are passed over.
 std::vector<MountEntry> parse_mountinfo(std::string_view text);
+// The same for every entry, whatever its type (container is then the source).
+std::vector<MountEntry> parse_all_mounts(std::string_view text);
+// The whole of a file of /proc or /sys, which have no size to ask for first.
+Result<std::string> read_proc_file(const std::string& path);
 Result<std::vector<MountEntry>> list_mounts();
 
 // The mounts that `target` names: as a mount point (the path itself, or MOUNTPOINT/image), else as

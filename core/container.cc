@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/container.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+#include <libcryptsetup.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/container_file.h"
+#include "core/crypt_device.h"
+#include "core/luks_header.h"
+
+namespace cryptimg {
+namespace {
+
+// A container's files, opened and read.
+struct Opened {
+  ContainerFile data;
+  ContainerFile header_file;  // fd invalid where the header is in the data file
+  CryptDevice device;
+  LuksHeader header;
+  Placement placement;
+};
+
+Result<Opened> open_files(const OpenOptions& options, FileAccess access, bool lock) {
+  CRYPTIMG_ASSIGN_OR_RETURN(ContainerFile data, open_container_file(options.container, access));
+  if (lock) {
+    CRYPTIMG_RETURN_IF_ERROR(lock_container_file(data, options.container, access));
+  }
+  ContainerFile header_file;
+  if (options.header) {
+    CRYPTIMG_ASSIGN_OR_RETURN(header_file, open_container_file(*options.header, FileAccess::read));
+  }
+  const bool detached = header_file.fd.valid();
+  const int data_fd = data.fd.get();
+  const int header_fd = detached ? header_file.fd.get() : data_fd;
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      CryptDevice device,
+      CryptDevice::over(header_fd, detached ? std::optional(data_fd) : std::nullopt));
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      LuksHeader header,
+      read_luks_header(device, header_fd, options.header.value_or(options.container),
+                       detached ? header_file.size_bytes : data.size_bytes));
+  const bool same_file = !detached || header_file.same_file_as(data);
+  header.info.detached_header = !same_file;
+  const Placement placement = judge_placement(header, DataFacts{data.size_bytes, same_file});
+  header.info.image_size_bytes = placement.image_size_bytes;
+  return Opened{std::move(data), std::move(header_file), std::move(device), std::move(header),
+                placement};
+}
+
+// Which failure a refusal is: `unsupported` for what the header asks for, `corrupt` where it
+// contradicts itself or the device.
+Errc refusal_code(const Opened& opened) {
+  return opened.header.structure_refusal.empty() ? Errc::corrupt : Errc::unsupported;
+}
+
+// How much a KDF can have here at all. More than that would only wake the kernel's OOM killer.
+std::uint64_t memory_limit_kib() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  std::uint64_t limit_bytes = std::numeric_limits<std::uint64_t>::max();
+  if (pages > 0 && page_bytes > 0) {
+    limit_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+  }
+  rlimit address_space = {};
+  if (::getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY) {
+    limit_bytes = std::min<std::uint64_t>(limit_bytes, address_space.rlim_cur);
+  }
+  return limit_bytes / 1024;
+}
+
+// The keyslots to try, in order: the preferred first, those to ignore only when asked for.
+Result<std::vector<KeyslotInfo>> candidates(const ContainerInfo& info, std::optional<int> keyslot) {
+  std::vector<KeyslotInfo> chosen;
+  if (keyslot) {
+    for (const KeyslotInfo& slot : info.keyslots) {
+      if (slot.number == *keyslot && slot.assigned_to_segment) {
+        chosen.push_back(slot);
+      }
+    }
+    if (chosen.empty()) {
+      return fail(Errc::not_found,
+                  "keyslot " + std::to_string(*keyslot) + " holds no key of this container");
+    }
+    return chosen;
+  }
+  for (const char* priority : {"prefer", "normal"}) {
+    for (const KeyslotInfo& slot : info.keyslots) {
+      if (slot.priority == priority && slot.assigned_to_segment) {
+        chosen.push_back(slot);
+      }
+    }
+  }
+  if (chosen.empty()) {
+    return fail(Errc::not_found,
+                "every keyslot is to be used only when named: choose one with --key-slot");
+  }
+  return chosen;
+}
+
+Error keyslot_failure(const CryptDevice& device, int keyslot, int code) {
+  const Errc kind = code >= 0 || code == -EINVAL ? Errc::corrupt : errc_from_errno(-code);
+  return {kind, std::max(0, -code),
+          "keyslot " + std::to_string(keyslot) + " cannot be opened" + device.reason(code)};
+}
+
+}  // namespace
+
+struct Container::Impl {
+  Opened opened;
+};
+
+Container::Container(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Container::Container(Container&&) noexcept = default;
+Container& Container::operator=(Container&&) noexcept = default;
+Container::~Container() = default;
+
+Result<Container> Container::open(const OpenOptions& options) {
+  const FileAccess access = options.read_only ? FileAccess::read : FileAccess::exclusive;
+  CRYPTIMG_ASSIGN_OR_RETURN(Opened opened, open_files(options, access, true));
+  const std::string& refusal =
+      options.read_only ? opened.placement.refusal : opened.placement.write_refusal;
+  if (!refusal.empty()) {
+    return fail(refusal_code(opened), options.container + " cannot be served: " + refusal);
+  }
+  return Container(std::make_unique<Impl>(Impl{std::move(opened)}));
+}
+
+Result<ContainerInfo> Container::inspect(const OpenOptions& options) {
+  CRYPTIMG_ASSIGN_OR_RETURN(Opened opened, open_files(options, FileAccess::read, false));
+  ContainerInfo info = std::move(opened.header.info);
+  const std::string& refusal = opened.placement.write_refusal;
+  if (!refusal.empty()) {
+    info.refusal = options.container + " cannot be served: " + refusal;
+  }
+  return info;
+}
+
+const ContainerInfo& Container::info() const {
+  return impl_->opened.header.info;
+}
+const CipherSpec& Container::spec() const {
+  return impl_->opened.header.spec;
+}
+
+Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> keyslot) {
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<KeyslotInfo> slots, candidates(info(), keyslot));
+  const std::uint64_t limit_kib = memory_limit_kib();
+  std::uint32_t missing_kib = 0;
+  std::optional<Error> obstacle;  // the first other failure: a later keyslot may still open
+  for (const KeyslotInfo& slot : slots) {
+    if (slot.memory_kib > limit_kib) {
+      missing_kib = std::max(missing_kib, slot.memory_kib);
+      continue;
+    }
+    CRYPTIMG_ASSIGN_OR_RETURN(Secret key, Secret::allocate(spec().key_size_bytes));
+    if (slot.key_size_bytes != key.size()) {
+      continue;
+    }
+    std::size_t key_size = key.size();
+    const int code =
+        crypt_volume_key_get(impl_->opened.device.get(), slot.number,
+                             reinterpret_cast<char*>(key.mutable_bytes().data()), &key_size,
+                             passphrase.empty() ? "" : passphrase.chars(), passphrase.size());
+    if (code >= 0 && key_size == key.size()) {
+      return key;
+    }
+    if (code == -ENOMEM) {
+      missing_kib = std::max(missing_kib, slot.memory_kib);
+    } else if (code != -EPERM && code != -ENOENT && !obstacle) {
+      obstacle = keyslot_failure(impl_->opened.device, slot.number, code);
+    }
+  }
+  if (missing_kib > 0) {
+    return fail(
+        Errc::out_of_memory,
+        "the key derivation needs " + std::to_string(missing_kib) +
+            " KiB of memory, more than there is: use a machine with more, or another keyslot",
+        ENOMEM);
+  }
+  if (obstacle) {
+    return tl::unexpected(std::move(*obstacle));
+  }
+  return fail(Errc::wrong_key,
+              keyslot
+                  ? "this passphrase or key file does not open keyslot " + std::to_string(*keyslot)
+                  : std::string("no keyslot opens with this passphrase or key file"));
+}
+
+std::unique_ptr<BlockDevice> Container::take_device() {
+  assert(impl_->opened.data.fd.valid());
+  return make_file_device(std::move(impl_->opened.data.fd), info().data_offset_bytes,
+                          info().image_size_bytes);
+}
+
+}  // namespace cryptimg

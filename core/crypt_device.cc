@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/crypt_device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <libcryptsetup.h>
+
+#include "core/container_file.h"
+
+namespace cryptimg {
+namespace {
+
+extern "C" void keep_last_error(int level, const char* message, void* target) {
+  if (target == nullptr || level != CRYPT_LOG_ERROR || message == nullptr) {
+    return;
+  }
+  std::string_view text(message);
+  while (!text.empty() && (text.back() == '\n' || text.back() == '.')) {
+    text.remove_suffix(1);
+  }
+  *static_cast<std::string*>(target) = printable(text);
+}
+
+// Process-wide settings. With metadata locking off, libcryptsetup also leaves damaged headers
+// alone; with it on, loading one rewrites it from its copy.
+void configure_library() {
+  static const bool done = [] {
+    crypt_set_log_callback(nullptr, keep_last_error, nullptr);
+    crypt_metadata_locking(nullptr, 0);
+    crypt_token_external_disable();
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+}  // namespace
+
+void CryptDevice::Free::operator()(crypt_device* device) const {
+  crypt_free(device);
+}
+
+Result<CryptDevice> CryptDevice::over(int header_fd, std::optional<int> data_fd) {
+  configure_library();
+  crypt_device* device = nullptr;
+  const int code = data_fd ? crypt_init_data_device(&device, proc_path(header_fd).c_str(),
+                                                    proc_path(*data_fd).c_str())
+                           : crypt_init(&device, proc_path(header_fd).c_str());
+  if (code < 0) {
+    return fail_errno(-code, "libcryptsetup cannot use the container");
+  }
+  CryptDevice result;
+  result.last_error_ = std::make_unique<std::string>();
+  result.device_.reset(device);
+  crypt_set_log_callback(device, keep_last_error, result.last_error_.get());
+  return result;
+}
+
+std::string CryptDevice::reason(int return_code) const {
+  return ": " +
+         (last_error_->empty() ? std::string(std::strerror(std::abs(return_code))) : *last_error_);
+}
+
+}  // namespace cryptimg

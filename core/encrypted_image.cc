@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The way of a request. submit() checks it, takes its range, fills in the partial sectors of a
+// write, and cuts the extent into chunks. A chunk is taken by adding one to next_chunk_, by the
+// calling thread and by the workers that joined; the thread that leaves last (WorkerPool says
+// which) finishes the request alone, so everything in it but the two atomics is touched by one
+// thread at a time, or read only. After that thread has called the completion, and after another
+// has left, the request may no longer exist.
+//
+// Order of waiting: a range, then a session, then nothing. Who holds a session never waits for a
+// range, so sessions always come free.
+#include "core/encrypted_image.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/secret.h"
+
+namespace cryptimg {
+namespace {
+
+constexpr std::uint32_t kMaxSectorBytes = 4096;
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// A sector's plaintext on the stack, wiped when it goes.
+class SectorScratch {
+ public:
+  explicit SectorScratch(std::uint32_t sector_size_bytes) : size_bytes_(sector_size_bytes) {}
+  ~SectorScratch() { wipe(memory_); }
+  SectorScratch(const SectorScratch&) = delete;
+  SectorScratch& operator=(const SectorScratch&) = delete;
+  [[nodiscard]] MutableBytes bytes() { return MutableBytes(memory_).first(size_bytes_); }
+
+ private:
+  alignas(64) std::array<std::byte, kMaxSectorBytes> memory_;  // filled by the device
+  std::uint32_t size_bytes_;
+};
+
+bool is_sector_size(std::uint32_t bytes) {
+  return bytes >= kIvUnitBytes && bytes <= kMaxSectorBytes && std::has_single_bit(bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
+    std::unique_ptr<BlockDevice> device, const CipherEngine& engine, const CipherSpec& spec,
+    const Secret& key, const ImageOptions& options, unsigned max_callers) {
+  if (!is_sector_size(spec.sector_size_bytes) || options.size_bytes == 0 ||
+      options.size_bytes % spec.sector_size_bytes != 0) {
+    return fail(Errc::invalid_argument, "an image of " + std::to_string(options.size_bytes) +
+                                            " bytes is not made of whole sectors of " +
+                                            std::to_string(spec.sector_size_bytes) + " bytes");
+  }
+  if (max_callers == 0) {
+    return fail(Errc::invalid_argument, "an image needs at least one calling thread");
+  }
+  const EngineLimits limits = engine.limits();
+  if (limits.alignment_bytes > 1 || limits.max_bytes < spec.sector_size_bytes) {
+    return fail(Errc::unsupported,
+                "the engine " + std::string(engine.name()) +
+                    " cannot cipher whole sectors at any address, choose another");
+  }
+  std::unique_ptr<EncryptedImage> image(
+      new EncryptedImage(std::move(device), spec, options, limits.max_bytes));
+  for (unsigned worker = 0; worker < options.workers; ++worker) {
+    CRYPTIMG_ASSIGN_OR_RETURN(auto session, engine.new_session(spec, key));
+    image->worker_sessions_.push_back(std::move(session));
+  }
+  CRYPTIMG_RETURN_IF_ERROR(image->caller_sessions_.open(engine, spec, key, max_callers));
+  CRYPTIMG_ASSIGN_OR_RETURN(image->workers_, WorkerPool::create(options.workers, *image));
+  return image;
+}
+
+EncryptedImage::EncryptedImage(std::unique_ptr<BlockDevice> device, const CipherSpec& spec,
+                               const ImageOptions& options, std::uint64_t engine_max_bytes)
+    : spec_(spec),
+      size_bytes_(options.size_bytes),
+      read_only_(options.read_only),
+      engine_max_bytes_(round_down(engine_max_bytes, spec.sector_size_bytes)),
+      device_(std::move(device)),
+      flusher_(*device_),
+      max_read_size_bytes_(round_chunk(options.max_read_size_bytes)),
+      max_write_size_bytes_(round_chunk(options.max_write_size_bytes)) {}
+
+EncryptedImage::~EncryptedImage() {
+  // Polled, because taking itself off in_flight_ must be the last that a request's thread does to
+  // this object: it could not wake us after that.
+  while (in_flight_.load() != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+ByteExtent EncryptedImage::cover(std::uint64_t offset_bytes, std::uint64_t length_bytes) const {
+  return to_bytes(cryptimg::cover(offset_bytes, length_bytes, spec_.sector_size_bytes),
+                  spec_.sector_size_bytes);
+}
+
+void EncryptedImage::submit(IoRequest& request) noexcept {
+  in_flight_.fetch_add(1);
+  if (Status valid = check(request); !valid) {
+    complete(request, std::move(valid));
+    return;
+  }
+  const bool is_write = request.kind == IoRequest::Kind::write;
+  const std::uint32_t chunk_bytes = is_write ? max_write_size_bytes() : max_read_size_bytes();
+  const ByteExtent bytes = cover(request.offset_bytes, request.length_bytes);
+  request.extent_ =
+      cryptimg::cover(request.offset_bytes, request.length_bytes, spec_.sector_size_bytes);
+  request.chunk_sectors_ =
+      std::min<std::uint64_t>(chunk_bytes, engine_max_bytes_) / spec_.sector_size_bytes;
+  request.chunk_count_ = chunk_count(request.extent_, request.chunk_sectors_);
+  request.next_chunk_.store(0, kRelaxed);
+  request.failed_.store(false, kRelaxed);
+  request.hold_ =
+      range_lock_.acquire(bytes.offset_bytes, bytes.end_bytes(),
+                          is_write ? RangeLock::Mode::exclusive : RangeLock::Mode::shared);
+
+  SessionPool::Lease session = caller_sessions_.acquire();
+  if (is_write) {
+    if (Status filled = fill_partial_sectors(request, *session); !filled) {
+      record_failure(request, std::move(filled.error()));
+    }
+  }
+  const bool shared = request.chunk_count_ > 1 && workers_->size() > 0;
+  if (shared) {
+    workers_->offer(request, request.chunk_count_ - 1);
+  }
+  work_chunks(request, *session);
+  session.release();
+  if (!shared || workers_->leave(request)) {
+    finish_request(request);
+  }
+}
+
+Status EncryptedImage::check(const IoRequest& request) const noexcept {
+  if (request.kind == IoRequest::Kind::write && read_only_) {
+    return fail(Errc::read_only);
+  }
+  if (request.length_bytes == 0 ||
+      !inside(request.offset_bytes, request.length_bytes, size_bytes_) ||
+      request.buffer.size() != cover(request.offset_bytes, request.length_bytes).length_bytes) {
+    return fail(Errc::out_of_range);
+  }
+  return {};
+}
+
+// Read-modify-write: what the first and last sector hold beside the caller's bytes.
+Status EncryptedImage::fill_partial_sectors(IoRequest& request, CipherSession& session) noexcept {
+  const std::uint32_t sector_size = spec_.sector_size_bytes;
+  const std::size_t head = request.offset_bytes % sector_size;
+  const std::size_t tail = request.buffer.size() - head - request.length_bytes;
+  if (head == 0 && tail == 0) {
+    return {};
+  }
+  counters_.partial_sector_writes.fetch_add(1, kRelaxed);
+  SectorScratch scratch(sector_size);
+  const MutableBytes old = scratch.bytes();
+  const auto load = [&](std::uint64_t sector) -> Status {
+    CRYPTIMG_RETURN_IF_ERROR(device_->read(sector * sector_size, old));
+    return session.transform(Direction::decrypt, sector, old, old);
+  };
+  const std::uint64_t first = request.extent_.first_sector;
+  const std::uint64_t last = request.extent_.end_sector() - 1;
+  if (head > 0) {
+    CRYPTIMG_RETURN_IF_ERROR(load(first));
+    std::memcpy(request.buffer.data(), old.data(), head);
+  }
+  if (tail > 0) {
+    if (head == 0 || last != first) {
+      CRYPTIMG_RETURN_IF_ERROR(load(last));
+    }
+    std::memcpy(request.buffer.last(tail).data(), old.last(tail).data(), tail);
+  }
+  return {};
+}
+
+void EncryptedImage::work(WorkerPool::Job& job, unsigned worker) noexcept {
+  const std::uint64_t done = work_chunks(static_cast<IoRequest&>(job), *worker_sessions_[worker]);
+  counters_.chunks_by_workers.fetch_add(done, kRelaxed);
+}
+
+void EncryptedImage::finish(WorkerPool::Job& job) noexcept {
+  finish_request(static_cast<IoRequest&>(job));
+}
+
+// Takes chunks until none is left or one has failed. Returns how many it took.
+std::uint64_t EncryptedImage::work_chunks(IoRequest& request, CipherSession& session) noexcept {
+  std::uint64_t taken = 0;
+  while (!request.failed_.load(kRelaxed)) {
+    const std::uint64_t index = request.next_chunk_.fetch_add(1, kRelaxed);
+    if (index >= request.chunk_count_) {
+      break;
+    }
+    ++taken;
+    if (Status status = work_chunk(request, index, session); !status) {
+      record_failure(request, std::move(status.error()));
+    }
+  }
+  counters_.chunks.fetch_add(taken, kRelaxed);
+  return taken;
+}
+
+Status EncryptedImage::work_chunk(IoRequest& request, std::uint64_t index,
+                                  CipherSession& session) noexcept {
+  const std::uint32_t sector_size = spec_.sector_size_bytes;
+  const Extent sectors = chunk(request.extent_, request.chunk_sectors_, index);
+  const ByteExtent bytes = to_bytes(sectors, sector_size);
+  const MutableBytes part = request.buffer.subspan(
+      (sectors.first_sector - request.extent_.first_sector) * sector_size, bytes.length_bytes);
+  if (request.kind == IoRequest::Kind::read) {
+    CRYPTIMG_RETURN_IF_ERROR(device_->read(bytes.offset_bytes, part));
+    return session.transform(Direction::decrypt, sectors.first_sector, part, part);
+  }
+  CRYPTIMG_RETURN_IF_ERROR(session.transform(Direction::encrypt, sectors.first_sector, part, part));
+  return device_->write(bytes.offset_bytes, part);
+}
+
+void EncryptedImage::record_failure(IoRequest& request, Error error) noexcept {
+  if (!request.failed_.exchange(true)) {
+    request.error_ = std::move(error);
+  }
+}
+
+// Alone with the request. The range is let go before a durable write's flush, which may take long:
+// the write is done, and readers may see it.
+void EncryptedImage::finish_request(IoRequest& request) noexcept {
+  Status status;
+  if (request.failed_.load(kRelaxed)) {
+    status = tl::unexpected(std::exchange(request.error_, Error{}));
+  }
+  if (request.kind == IoRequest::Kind::write) {
+    flusher_.note_write();
+    request.hold_.release();
+    if (status && request.durable) {
+      status = flusher_.flush();
+    }
+  } else {
+    request.hold_.release();
+  }
+  complete(request, std::move(status));
+}
+
+void EncryptedImage::complete(IoRequest& request, Status status) noexcept {
+  if (request.kind == IoRequest::Kind::read) {
+    if (status) {
+      counters_.reads.fetch_add(1, kRelaxed);
+      counters_.read_bytes.fetch_add(request.length_bytes, kRelaxed);
+    } else {
+      wipe(request.buffer);
+      counters_.read_errors.fetch_add(1, kRelaxed);
+    }
+  } else if (status) {
+    counters_.writes.fetch_add(1, kRelaxed);
+    counters_.written_bytes.fetch_add(request.length_bytes, kRelaxed);
+  } else {
+    counters_.write_errors.fetch_add(1, kRelaxed);
+  }
+  request.completion(request, std::move(status));
+  in_flight_.fetch_sub(1);
+}
+
+Status EncryptedImage::flush() noexcept {
+  return flusher_.flush();
+}
+Status EncryptedImage::flush_if_dirty() noexcept {
+  return flusher_.flush_if_dirty();
+}
+Status EncryptedImage::flush_state() const noexcept {
+  return flusher_.state();
+}
+
+std::uint64_t EncryptedImage::write_sequence() const noexcept {
+  return flusher_.write_sequence();
+}
+
+std::uint64_t EncryptedImage::flushed_sequence() const noexcept {
+  return flusher_.flushed_sequence();
+}
+
+timespec EncryptedImage::modified_time() noexcept {
+  return device_->modified_time();
+}
+
+std::uint32_t EncryptedImage::max_read_size_bytes() const noexcept {
+  return max_read_size_bytes_.load(kRelaxed);
+}
+
+std::uint32_t EncryptedImage::max_write_size_bytes() const noexcept {
+  return max_write_size_bytes_.load(kRelaxed);
+}
+
+std::uint32_t EncryptedImage::set_max_read_size(std::uint32_t bytes) noexcept {
+  const std::uint32_t rounded = round_chunk(bytes);
+  max_read_size_bytes_.store(rounded, kRelaxed);
+  return rounded;
+}
+
+std::uint32_t EncryptedImage::set_max_write_size(std::uint32_t bytes) noexcept {
+  const std::uint32_t rounded = round_chunk(bytes);
+  max_write_size_bytes_.store(rounded, kRelaxed);
+  return rounded;
+}
+
+// As dm-crypt rounds them.
+std::uint32_t EncryptedImage::round_chunk(std::uint32_t bytes) const noexcept {
+  const std::uint32_t wanted = bytes == 0 ? kDefaultMaxChunkBytes : bytes;
+  return std::max(spec_.sector_size_bytes, wanted - wanted % spec_.sector_size_bytes);
+}
+
+unsigned EncryptedImage::workers() const noexcept {
+  return workers_->size();
+}
+std::uint64_t EncryptedImage::in_flight() const noexcept {
+  return in_flight_.load();
+}
+
+ImageCounters EncryptedImage::counters() const noexcept {
+  ImageCounters now;
+  now.reads = counters_.reads.load(kRelaxed);
+  now.writes = counters_.writes.load(kRelaxed);
+  now.read_bytes = counters_.read_bytes.load(kRelaxed);
+  now.written_bytes = counters_.written_bytes.load(kRelaxed);
+  now.flushes = flusher_.flushes();
+  now.partial_sector_writes = counters_.partial_sector_writes.load(kRelaxed);
+  now.chunks = counters_.chunks.load(kRelaxed);
+  now.chunks_by_workers = counters_.chunks_by_workers.load(kRelaxed);
+  now.read_errors = counters_.read_errors.load(kRelaxed);
+  now.write_errors = counters_.write_errors.load(kRelaxed);
+  now.flush_errors = flusher_.failures();
+  return now;
+}
+
+}  // namespace cryptimg

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The table of the engines, best first, and how one is chosen from it.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/engine_table.h"
+#include "engines/engines.h"
+
+namespace cryptimg {
+
+// Each engine's constructor, defined in the file named after it.
+std::shared_ptr<const CipherEngine> make_openssl_engine();
+
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+EngineTable built_in_engines() {
+  return {make_openssl_engine()};
+}
+
+// Whether `engine` may serve `spec`: it says so, and its known-answer test bears it out.
+Status check_engine(const CipherEngine& engine, const CipherSpec& spec) {
+  CRYPTIMG_RETURN_IF_ERROR(engine.supports(spec));
+  return known_answer_test(engine, spec);
+}
+
+Result<std::shared_ptr<const CipherEngine>> best_engine_of(const EngineTable& table,
+                                                           const CipherSpec& spec) {
+  std::string reasons;
+  for (const auto& engine : table) {
+    const Status status = check_engine(*engine, spec);
+    if (status) {
+      return engine;
+    }
+    reasons += reasons.empty() ? "" : "; ";
+    reasons += std::string(engine->name()) + ": " + status.error().message;
+  }
+  return fail(Errc::unavailable,
+              "no engine on this machine can serve " + cipher_name(spec) + " (" + reasons + ")");
+}
+
+}  // namespace
+
+std::vector<EngineInfo> list_engines_of(const EngineTable& table, const CipherSpec& spec) {
+  std::vector<EngineInfo> engines;
+  std::string chosen;
+  for (const auto& engine : table) {
+    EngineInfo info;
+    info.name = engine->name();
+    info.description = engine->description();
+    const Status status = check_engine(*engine, spec);
+    info.usable = status.has_value();
+    info.chosen = info.usable && chosen.empty();
+    if (info.chosen) {
+      chosen = info.name;
+      info.reason = "the best engine that passes its known-answer test here";
+    } else {
+      info.reason =
+          info.usable ? "usable, but " + chosen + " is preferred" : status.error().message;
+    }
+    engines.push_back(std::move(info));
+  }
+  return engines;
+}
+
+Result<std::shared_ptr<const CipherEngine>> make_engine_of(const EngineTable& table,
+                                                           std::string_view name,
+                                                           const CipherSpec& spec) {
+  CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
+  if (name == kAuto) {
+    return best_engine_of(table, spec);
+  }
+  std::string names(kAuto);
+  for (const auto& engine : table) {
+    if (engine->name() == name) {
+      CRYPTIMG_RETURN_IF_ERROR(check_engine(*engine, spec));
+      return engine;
+    }
+    names += ", ";
+    names += engine->name();
+  }
+  return fail(Errc::invalid_argument,
+              "there is no engine '" + std::string(name) + "', choose one of " + names);
+}
+
+std::vector<EngineInfo> list_engines(const CipherSpec& spec) {
+  return list_engines_of(built_in_engines(), spec);
+}
+
+Result<std::shared_ptr<const CipherEngine>> make_engine(std::string_view name,
+                                                        const CipherSpec& spec) {
+  return make_engine_of(built_in_engines(), name, spec);
+}
+
+}  // namespace cryptimg

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "fuse/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fuse/mount_options.h"
+#include "fuse/sizes.h"
+
+namespace cryptimg {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 ok, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory,\n"
+    "4 a device or file is unusable or absent, 5 it exists or is busy.";
+
+using Setter = std::function<Status(const std::string& value)>;
+
+// The parser and what it fills. Setters run while CLI11 parses; the first error among them is kept
+// here, since an exception of ours must not pass through it.
+struct Parser {
+  CLI::App app{"Serves the decrypted content of a LUKS container as one file, through FUSE", "cryptimg"};
+  std::optional<Error> first_error;
+  Command command;
+
+  // An option (or, without dashes, an argument) with a value that `set` checks and stores.
+  CLI::Option* add(CLI::App& to, const std::string& names, const std::string& placeholder,
+                   const std::string& help, Setter set) {
+    return to
+        .add_option_function<std::string>(
+            names,
+            [this, set = std::move(set)](const std::string& value) {
+              if (Status status = set(value); !status && !first_error) {
+                first_error = std::move(status.error());
+              }
+            },
+            help)
+        ->type_name(placeholder);
+  }
+
+  CLI::App& add_command(const std::string& name, const std::string& description,
+                        const std::string& notes = "") {
+    CLI::App& command_app = *app.add_subcommand(name, description);
+    command_app.footer(notes + (notes.empty() ? "" : "\n\n") + kExitCodes);
+    return command_app;
+  }
+};
+
+template <typename Target>
+Setter text(Target& target) {
+  return [&target](const std::string& value) -> Status {
+    target = value;
+    return {};
+  };
+}
+
+// For names and paths, which are never empty.
+template <typename Target>
+Setter path(std::string name, Target& target) {
+  return [name = std::move(name), &target](const std::string& value) -> Status {
+    if (value.empty()) {
+      return fail(Errc::invalid_argument, name + " must not be empty");
+    }
+    target = value;
+    return {};
+  };
+}
+
+Setter number(std::string name, std::optional<std::uint32_t>& target, std::uint32_t minimum) {
+  return [name = std::move(name), &target, minimum](const std::string& value) -> Status {
+    const auto parsed = parse_number(value, minimum, std::numeric_limits<std::int32_t>::max());
+    if (!parsed) {
+      return fail(Errc::invalid_argument, name + " must be a number of at least " +
+                                              std::to_string(minimum) + ", not \"" + value + "\"");
+    }
+    target = static_cast<std::uint32_t>(*parsed);
+    return {};
+  };
+}
+
+Setter size(std::string name, std::uint64_t& target) {
+  return [name = std::move(name), &target](const std::string& value) -> Status {
+    const auto parsed = parse_size(value);
+    if (!parsed || *parsed == 0) {
+      return fail(Errc::invalid_argument,
+                  name + " must be a size such as 512M or 1G, not \"" + value + "\"");
+    }
+    target = *parsed;
+    return {};
+  };
+}
+
+void add_create(Parser& parser, CreateCommandOptions& options) {
+  CLI::App& app = parser.add_command(
+      "create", "Create a LUKS container",
+      "SIZE is in bytes, or with K, M, G, T in powers of 1024; it is the size of the decrypted\n"
+      "image, the container is larger by the header. A block device is taken whole without --size.\n"
+      "Defaults: luks2, aes-xts-plain64, 512-bit key, 4096-byte sectors, argon2id; for luks1\n"
+      "512-byte sectors and pbkdf2; for cbc a 256-bit key.\n"
+      "The passphrase is asked for twice on a terminal; from a pipe it is read up to the first\n"
+      "newline; a key file counts whole, its newline too.");
+  CreateOptions& create = options.create;
+  parser.add(app, "CONTAINER", "", "File to create, or block device to use",
+             path("CONTAINER", create.container))->required();
+  parser.add(app, "-s,--size", "SIZE", "Size of the decrypted image", size("--size", create.size_bytes));
+  parser.add(app, "--type", "TYPE", "luks2 (default) or luks1", text(create.type));
+  parser.add(app, "-c,--cipher", "CIPHER",
+             "aes-xts-plain64 (default), aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64, "
+             "aes-cbc-plain",
+             text(create.cipher));
+  parser.add(app, "--key-size", "BITS", "Volume key: xts 256 or 512, cbc 128, 192 or 256",
+             number("--key-size", create.key_size_bits, 1));
+  parser.add(app, "--sector-size", "BYTES", "Encryption sector: 512, 1024, 2048 or 4096",
+             number("--sector-size", create.sector_size_bytes, 1));
+  parser.add(app, "--pbkdf", "NAME", "argon2id, argon2i or pbkdf2", text(create.pbkdf));
+  parser.add(app, "--pbkdf-memory", "KIB", "Memory of argon2",
+             number("--pbkdf-memory", create.pbkdf_memory_kib, 1));
+  parser.add(app, "--pbkdf-parallel", "N", "Threads of argon2",
+             number("--pbkdf-parallel", create.pbkdf_parallel, 1));
+  parser.add(app, "--pbkdf-force-iterations", "N", "Iterations, instead of measuring",
+             number("--pbkdf-force-iterations", create.pbkdf_force_iterations, 1));
+  parser.add(app, "-i,--iter-time", "MS", "How long one try of a passphrase shall take",
+             number("--iter-time", create.iter_time_ms, 1));
+  parser.add(app, "-d,--key-file", "FILE", "Use this file's content as the passphrase; - is stdin",
+             path("--key-file", options.key_file));
+  parser.add(app, "--header", "FILE", "Put the header into this file of its own",
+             path("--header", create.header));
+  parser.add(app, "--label", "LABEL", "Label in a LUKS2 header", text(create.label));
+  parser.add(app, "--uuid", "UUID", "UUID of the header, instead of a random one",
+             text(create.uuid));
+  parser.add(app, "--from", "FILE",
+             "Encrypt this file's content, holes too, into the container; its size is the default",
+             path("--from", options.from));
+  app.add_flag("--preallocate", create.preallocate, "Reserve the space; default: a sparse file");
+  app.add_flag("--force", create.force, "Overwrite what exists");
+}
+
+// What the command line of mount says: what -o says is applied first, so that the options of its
+// own win.
+struct MountLine {
+  MountOptions options;
+  std::vector<std::string> words;
+  std::vector<std::pair<std::string, std::string>> values;
+
+  Result<Command> merge() {
+    const bool read_only = options.read_only;
+    const bool foreground = options.foreground;
+    std::string all;
+    for (const std::string& some : words) {
+      all += (all.empty() ? "" : ",") + some;
+    }
+    CRYPTIMG_RETURN_IF_ERROR(apply_mount_words(options, all));
+    for (const auto& [name, value] : values) {
+      CRYPTIMG_RETURN_IF_ERROR(set_mount_option(options, name, value));
+    }
+    options.read_only = options.read_only || read_only;
+    options.foreground = options.foreground || foreground;
+    return Command(std::move(options));
+  }
+};
+
+void add_mount(Parser& parser, MountLine& line) {
+  MountOptions& options = line.options;
+  CLI::App& app = parser.add_command(
+      "mount", "Serve a container's decrypted content as one file",
+      "MOUNTPOINT is a directory, where the file is MOUNTPOINT/image, or an existing regular file,\n"
+      "which becomes the image. The command returns when the file works; a daemon stays behind.\n"
+      "The passphrase is asked for on a terminal, up to three times; from a pipe it is read up to\n"
+      "the first newline; a key file counts whole, its newline too.\n"
+      "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions, uid=N, gid=N,\n"
+      "umask=OCTAL, and every long option above as name=value. A comma in a value is written \\,\n"
+      "Words that fstab keeps for others (noauto, nofail, user, _netdev, x-...) are ignored.");
+  const auto value = [&](const std::string& names, const std::string& name,
+                         const std::string& placeholder, const std::string& help) {
+    parser.add(app, names, placeholder, help, [&line, name](const std::string& given) -> Status {
+      MountOptions trial;
+      Status status = set_mount_option(trial, name, given);
+      if (!status) {
+        status.error().message.insert(0, "--");
+      }
+      line.values.emplace_back(name, given);
+      return status;
+    });
+  };
+  parser.add(app, "CONTAINER", "", "File or block device with a LUKS container",
+             path("CONTAINER", options.container))->required();
+  parser.add(app, "MOUNTPOINT", "", "Directory, or regular file",
+             path("MOUNTPOINT", options.mountpoint))->required();
+  app.add_flag("-r,--readonly", options.read_only, "Change no byte; several may mount this way");
+  value("-d,--key-file", "key-file", "FILE", "Use this file's content as the passphrase; - is stdin");
+  value("--header", "header", "FILE", "The header is in this file of its own");
+  value("-S,--key-slot", "key-slot", "N", "Try this keyslot only");
+  value("--engine", "engine", "NAME", "Cipher engine; default: auto (see cryptimg engines)");
+  value("--workers", "workers", "N", "Threads that help ciphering; default: cores - 1");
+  value("--max-read-size", "max-read-size", "SIZE",
+        "Cut reads into pieces of at most this size; 0: the default of 131072");
+  value("--max-write-size", "max-write-size", "SIZE", "The same for writes");
+  app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
+  value("--log-file", "log-file", "FILE", "Log here instead of to syslog");
+  value("--log-level", "log-level", "LEVEL",
+        "trace, debug, info (default), warning, error, critical or off");
+  app.add_option("-o", line.words, "Mount options, between commas")
+      ->type_name("OPTIONS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+
+void add_others(Parser& parser, UmountOptions& umount, StatusCommand& status, InfoCommand& info,
+                EnginesCommand& engines) {
+  CLI::App& umount_app = parser.add_command(
+      "umount", "Unmount; returns when every byte is on disk and the daemon is gone",
+      "Where something still holds the image, says what and changes nothing.");
+  umount_app.add_option("TARGET", umount.targets, "Mount points or containers")
+      ->type_name("")
+      ->required()
+      ->expected(1, std::numeric_limits<int>::max());
+  umount_app.add_flag("-l,--lazy", umount.lazy,
+                      "Take the mount away even if it is busy; the daemon serves on until the last "
+                      "user lets go, and a failed flush is not reported");
+
+  CLI::App& status_app =
+      parser.add_command("status", "Show what is mounted where, how, and how busy it is");
+  parser.add(status_app, "TARGET", "", "Only this mount point or container",
+             path("TARGET", status.target));
+  status_app.add_flag("--json", status.json, "One JSON object");
+
+  CLI::App& info_app = parser.add_command(
+      "info", "Show what a container's header says; asks for no passphrase, changes nothing");
+  parser.add(info_app, "CONTAINER", "", "File or block device with a LUKS container",
+             path("CONTAINER", info.container))->required();
+  parser.add(info_app, "--header", "FILE", "The header is in this file of its own",
+             path("--header", info.header));
+  info_app.add_flag("--json", info.json, "One JSON object");
+
+  CLI::App& engines_app = parser.add_command(
+      "engines", "Show which cipher engines there are, which is chosen and why");
+  engines_app.add_flag("--json", engines.json, "One JSON object");
+}
+
+// CLI11's message as one sentence of ours.
+std::string sentence(const CLI::ParseError& error, const CLI::App& app) {
+  std::string message = error.what();
+  message = message.substr(0, message.find('\n'));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    message = message.substr(0, message.find(':')) + " must be given once, with one value";
+  }
+  while (!message.empty() && (message.back() == '.' || message.back() == ' ')) {
+    message.pop_back();
+  }
+  if (message.size() > 1 && std::islower(static_cast<unsigned char>(message[1])) != 0) {
+    message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
+  }
+  const auto chosen = app.get_subcommands();
+  return message + "; see cryptimg " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") +
+         "--help";
+}
+
+// mount(8)'s call of a helper; see "External helpers" in its manual.
+Result<Command> parse_helper_call(int argc, const char* const* argv) {
+  MountOptions options;
+  std::vector<std::string> places;
+  bool fake = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "-o" || word == "-t" || word == "-N") {
+      if (i + 1 == argc) {
+        return fail(Errc::invalid_argument, std::string(word) + " needs a value");
+      }
+      const std::string_view value = argv[++i];
+      if (word == "-o") {
+        CRYPTIMG_RETURN_IF_ERROR(apply_mount_words(options, value));
+      }
+    } else if (word.size() > 1 && word[0] == '-') {
+      if (word.find_first_not_of("fnsvr", 1) != std::string_view::npos) {
+        return fail(Errc::invalid_argument, "unknown option " + std::string(word));
+      }
+      fake = fake || word.find('f') != std::string_view::npos;
+      options.read_only = options.read_only || word.find('r') != std::string_view::npos;
+    } else {
+      places.emplace_back(word);
+    }
+  }
+  if (places.size() != 2 || places[0].empty() || places[1].empty()) {
+    return fail(Errc::invalid_argument, "a container and a mount point are needed");
+  }
+  if (fake) {
+    return Command(ShowText{});
+  }
+  options.container = places[0];
+  options.mountpoint = places[1];
+  return Command(std::move(options));
+}
+
+// CLI11 takes "[a,b]" for a list of two where several targets may stand.
+std::vector<const char*> without_lists(int argc, const char* const* argv,
+                                       std::deque<std::string>& renamed) {
+  std::vector<const char*> arguments(argv, argv + argc);
+  for (const char*& argument : arguments) {
+    if (*argument == '[') {
+      argument = renamed.emplace_back("./" + std::string(argument)).c_str();
+    }
+  }
+  return arguments;
+}
+
+bool called_as_helper(std::string_view program) {
+  const std::size_t slash = program.rfind('/');
+  return program.substr(slash == std::string_view::npos ? 0 : slash + 1).substr(0, 6) == "mount.";
+}
+
+}  // namespace
+
+bool wants_json(int argc, const char* const* argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    if (std::string_view(argv[i]) == "--json") {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<Command> parse_command_line(int argc, const char* const* argv) {
+  if (argc > 0 && called_as_helper(argv[0])) {
+    return parse_helper_call(argc, argv);
+  }
+  Parser parser;
+  CreateCommandOptions create;
+  MountLine mount;
+  UmountOptions umount;
+  StatusCommand status;
+  InfoCommand info;
+  EnginesCommand engines;
+  bool version = false;
+  parser.app.add_flag("-V,--version", version, "Show the versions of the program and its libraries");
+  parser.app.require_subcommand(0, 1);
+  parser.app.footer("cryptimg COMMAND --help says more about each command.\n\n" +
+                    std::string(kExitCodes));
+  add_create(parser, create);
+  add_mount(parser, mount);
+  add_others(parser, umount, status, info, engines);
+  const bool unmounting = argc > 1 && std::string_view(argv[1]) == "umount";
+  std::deque<std::string> renamed;
+  const std::vector<const char*> arguments =
+      unmounting ? without_lists(argc, argv, renamed)
+                 : std::vector<const char*>(argv, argv + argc);
+  try {
+    parser.app.parse(argc, arguments.data());
+  } catch (const CLI::CallForHelp&) {
+    return Command(ShowText{parser.app.help()});
+  } catch (const CLI::ParseError& error) {
+    return fail(Errc::invalid_argument, sentence(error, parser.app));
+  }
+  if (parser.first_error) {
+    return tl::unexpected(std::move(*parser.first_error));
+  }
+  if (version) {
+    return Command(ShowText{version_text()});
+  }
+  if (parser.app.got_subcommand("create")) {
+    return Command(std::move(create));
+  }
+  if (parser.app.got_subcommand("mount")) {
+    return mount.merge();
+  }
+  if (parser.app.got_subcommand("umount")) {
+    return Command(std::move(umount));
+  }
+  if (parser.app.got_subcommand("status")) {
+    return Command(std::move(status));
+  }
+  if (parser.app.got_subcommand("info")) {
+    return Command(std::move(info));
+  }
+  if (parser.app.got_subcommand("engines")) {
+    return Command(std::move(engines));
+  }
+  return fail(Errc::invalid_argument, "a command is needed; see cryptimg --help");
+}
+
+}  // namespace cryptimg

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "fuse/daemon.h"
+
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/buffer_pool.h"
+#include "core/container.h"
+#include "core/encrypted_image.h"
+#include "engines/engines.h"
+#include "fuse/commands.h"
+#include "fuse/control.h"
+#include "fuse/daemon_log.h"
+#include "fuse/daemon_status.h"
+#include "fuse/image_fs.h"
+#include "fuse/janitor.h"
+#include "fuse/mount_table.h"
+#include "fuse/session.h"
+#include "fuse/unlock.h"
+
+namespace cryptimg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kMinSessionThreads = 4;
+constexpr unsigned kMaxSessionThreads = 16;
+// 56 MiB of request buffers at most, whatever the number of cores.
+constexpr unsigned kMaxBuffers = 54;
+
+// What serves one mount. Members are destroyed from the last to the first.
+struct Mount {
+  std::string mountpoint;
+  UniqueFd signals;
+  std::unique_ptr<Janitor> janitor;
+  std::string engine_name;
+  std::string cipher;
+  std::unique_ptr<BufferPool> pool;
+  std::unique_ptr<EncryptedImage> image;
+  std::unique_ptr<ImageFs> fs;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<DaemonStatus> status;
+  std::unique_ptr<ControlServer> control;
+  MountEntry entry;
+};
+
+unsigned default_session_threads() {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::min(std::max(kMinSessionThreads, cores + 2), kMaxSessionThreads);
+}
+
+unsigned default_workers() {
+  return std::max(1U, std::thread::hardware_concurrency()) - 1;
+}
+
+ImageFsOptions fs_options(const DaemonPlan& plan) {
+  const MountOptions& options = plan.options;
+  constexpr mode_t kPrivate = S_IRWXG | S_IRWXO;
+  constexpr mode_t kWrite = S_IWUSR | S_IWGRP | S_IWOTH;
+  const mode_t hidden = options.umask.value_or(kPrivate) | (options.read_only ? kWrite : 0U);
+  ImageFsOptions result;
+  result.root_is_image = plan.mountpoint_is_file;
+  result.uid = options.uid.value_or(::geteuid());
+  result.gid = options.gid.value_or(::getegid());
+  result.file_mode = 0666U & ~hidden;
+  result.directory_mode = 0777U & ~hidden;
+  return result;
+}
+
+// No core is ever written: buffers hold plaintext.
+void forbid_core_dumps() {
+  const rlimit none = {0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+}
+
+// For this thread and all it will start: they wait for signals by signalfd only.
+UniqueFd take_over_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  sigset_t ending;
+  ::sigemptyset(&ending);
+  ::sigaddset(&ending, SIGTERM);
+  ::sigaddset(&ending, SIGINT);
+  return UniqueFd(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// Opens and unlocks; everything secret but the engine's key schedules is gone on return.
+Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount& mount) {
+  const MountOptions& options = plan.options;
+  OpenOptions open;
+  open.container = plan.container;
+  open.header = options.header;
+  open.read_only = options.read_only;
+  CRYPTIMG_ASSIGN_OR_RETURN(Container container, Container::open(open));
+  CRYPTIMG_ASSIGN_OR_RETURN(const Secret key, unlock_container(container, options));
+  mount.signals = take_over_signals();
+  if (!mount.signals.valid()) {
+    return fail_errno(errno, "cannot make a signal descriptor");
+  }
+  const CipherSpec& spec = container.spec();
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::shared_ptr<const CipherEngine> engine,
+                            make_engine(options.engine, spec));
+  mount.engine_name = engine->name();
+  mount.cipher = cipher_name(spec);
+
+  ImageOptions image;
+  image.size_bytes = container.info().image_size_bytes;
+  image.read_only = options.read_only;
+  image.workers = options.workers.value_or(default_workers());
+  image.max_read_size_bytes = options.max_read_size_bytes;
+  image.max_write_size_bytes = options.max_write_size_bytes;
+  return EncryptedImage::create(container.take_device(), *engine, spec, key, image,
+                                default_session_threads());
+}
+
+Result<MountEntry> find_own_entry(const DaemonPlan& plan) {
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<MountEntry> mounts, list_mounts());
+  const auto own = std::find_if(mounts.rbegin(), mounts.rend(), [&](const MountEntry& entry) {
+    return entry.mountpoint == plan.mountpoint && entry.container == plan.container;
+  });
+  if (own == mounts.rend()) {
+    return fail(Errc::io, "the new mount does not appear in /proc/self/mountinfo");
+  }
+  return *own;
+}
+
+Status attach(const DaemonPlan& plan, Mount& mount) {
+  const MountOptions& options = plan.options;
+  SessionOptions session;
+  session.mountpoint = plan.mountpoint;
+  session.source = plan.container;
+  session.read_only = options.read_only;
+  session.allow_other = options.allow_other;
+  session.allow_root = options.allow_root;
+  session.default_permissions = options.default_permissions;
+  session.threads = default_session_threads();
+
+  // One for each session thread, which always holds one, and two for each worker to work on.
+  const unsigned buffers =
+      std::min(session.threads + 2 * mount.image->workers() + kMinSessionThreads, kMaxBuffers);
+  CRYPTIMG_ASSIGN_OR_RETURN(mount.pool, BufferPool::create(buffers, kRequestBufferBytes));
+  mount.fs = std::make_unique<ImageFs>(*mount.image, *mount.pool, fs_options(plan));
+  CRYPTIMG_ASSIGN_OR_RETURN(mount.session,
+                            Session::mount(session, ImageFs::operations(), mount.fs.get()));
+  CRYPTIMG_ASSIGN_OR_RETURN(mount.entry, find_own_entry(plan));
+  CRYPTIMG_RETURN_IF_ERROR(
+      mount.janitor->watch(mount.entry.device_major, mount.entry.device_minor));
+  CRYPTIMG_RETURN_IF_ERROR(mount.session->start(*mount.pool));
+
+  const std::string image = plan.mountpoint_is_file ? plan.mountpoint : plan.mountpoint + "/image";
+  struct stat attributes = {};
+  if (::stat(image.c_str(), &attributes) != 0) {
+    return fail_errno(errno, "the new mount does not work");
+  }
+
+  DaemonStatus::Facts facts{plan.container, plan.mountpoint, mount.engine_name, mount.cipher,
+                            session.threads};
+  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts));
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      mount.control,
+      ControlServer::start(
+          mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
+          [status = mount.status.get()](const std::string& line) { return status->answer(line); }));
+  return {};
+}
+
+Status set_up(const DaemonPlan& plan, Mount& mount) {
+  const MountOptions& options = plan.options;
+  mount.mountpoint = plan.mountpoint;
+  CRYPTIMG_ASSIGN_OR_RETURN(mount.janitor, Janitor::start(plan.mountpoint));
+  CRYPTIMG_RETURN_IF_ERROR(open_log(options.log_file, options.foreground, options.log_level));
+  forbid_core_dumps();
+  ::signal(SIGPIPE, SIG_IGN);
+  // Threads made from here on allocate without waiting for writeback, which may come through this
+  // very mount (a file system on a loop device). Needs a capability; without it goes as before.
+  ::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+
+  auto image = open_image(plan, mount);
+  // Not before: libcryptsetup opens /proc/self/fd/N, which then is root's.
+  ::prctl(PR_SET_DUMPABLE, 0);
+  if (!image) {
+    return tl::unexpected(std::move(image.error()));
+  }
+  mount.image = std::move(*image);
+  if (!Secret::all_locked()) {
+    const std::string warning =
+        "the key could not be locked into memory and may reach swap; raise RLIMIT_MEMLOCK";
+    std::fprintf(stderr, "cryptimg: %s.\n", warning.c_str());
+    log_warning(warning);
+  }
+  return attach(plan, mount);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ", ") + word;
+  }
+  return text.empty() ? "someone unknown" : text;
+}
+
+// Returns when the session has ended by itself, or is to be ended by force.
+void serve(Mount& mount) {
+  const int signals = mount.signals.get();
+  std::optional<Clock::time_point> asked_at;
+  bool told_holders = false;
+  for (;;) {
+    std::array<pollfd, 2> waiting = {{{mount.session->ended_fd(), POLLIN, 0},
+                                      {signals, POLLIN, 0}}};
+    const int wait_ms = asked_at ? static_cast<int>(kUnmountInterval.count()) : -1;
+    if (::poll(waiting.data(), waiting.size(), wait_ms) < 0 && errno != EINTR) {
+      log_error("poll failed; the mount is ended");
+      return;
+    }
+    if (waiting[0].revents != 0) {
+      return;
+    }
+    signalfd_siginfo info = {};
+    if (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (asked_at) {
+        log_warning("a second signal: the mount is ended although it is held");
+        return;
+      }
+      log_info("asked to end");
+      asked_at = Clock::now();
+    }
+    if (!asked_at) {
+      continue;
+    }
+    if (const Status status = mount.janitor->unmount(false); !status && !told_holders) {
+      told_holders = true;
+      log_info("goes on serving, the mount is held by " + joined(find_holders(mount.entry)));
+    }
+    if (Clock::now() - *asked_at > kHeldPatience) {
+      log_warning("the mount is ended although it is held by " +
+                  joined(find_holders(mount.entry)));
+      return;
+    }
+  }
+}
+
+// Makes sure that nothing is mounted any more. What was unmounted already stays so.
+void detach(Mount& mount) {
+  const bool is_watched = mount.entry.device_minor != 0;
+  if (!is_watched) {
+    // Mounted, but not found in the table: what is at the mount point is ours, being newest.
+    [[maybe_unused]] const Status status = unmount(mount.mountpoint, true);
+    return;
+  }
+  if (const Status status = mount.janitor->unmount(true); !status) {
+    log_warning("cannot unmount " + mount.mountpoint + ": " + status.error().message);
+  }
+}
+
+Status last_flush(Mount& mount) {
+  const Status status = mount.image->read_only() ? Status() : mount.image->flush();
+  if (!status) {
+    log_error("the last flush failed, data written before may be lost");
+  }
+  return status;
+}
+
+// Ends what set_up began, however far it came. The container's lock is free, and every key gone,
+// before clients hear of the end.
+ExitCode tear_down(Mount& mount) {
+  if (mount.session == nullptr) {
+    return ExitCode::ok;
+  }
+  detach(mount);
+  const bool all_ended = mount.session->stop(kStuckPatience);
+  if (mount.session->failure() != 0) {
+    log_error(std::string("the session failed: ") + std::strerror(mount.session->failure()));
+  }
+  const Status flushed = last_flush(mount);
+  if (!all_ended) {
+    log_error("requests are stuck; ending without them");
+    if (mount.control != nullptr) {
+      mount.control->finish(flush_line(flushed));
+    }
+    ::_exit(static_cast<int>(ExitCode::device));
+  }
+  if (mount.status != nullptr) {
+    mount.status->detach();
+  }
+  mount.session.reset();
+  mount.fs.reset();
+  mount.image.reset();
+  if (mount.control != nullptr) {
+    mount.control->finish(flush_line(flushed));
+  }
+  return flushed ? ExitCode::ok : ExitCode::device;
+}
+
+}  // namespace
+
+ExitCode run_daemon(const DaemonPlan& plan,
+                    const std::function<void(std::uint32_t sector_size_bytes)>& on_ready) {
+  constexpr mode_t kOnlyOwner = 077;
+  ::umask(kOnlyOwner);
+  Mount mount;
+  if (const Status status = set_up(plan, mount); !status) {
+    tear_down(mount);
+    return report(status.error());
+  }
+  log_info("serves " + plan.container + " on " + plan.mountpoint + " with " + mount.engine_name);
+  on_ready(mount.image->sector_size_bytes());
+  serve(mount);
+  const ExitCode code = tear_down(mount);
+  log_info("ended");
+  return code;
+}
+
+}  // namespace cryptimg

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "fuse/daemon_status.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "fuse/image_fs.h"
+
+namespace cryptimg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string to_line(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string sentence(const Error& error) {
+  return error.message.empty() ? std::strerror(error.os_errno != 0 ? error.os_errno : EIO)
+                               : error.message;
+}
+
+Json counters_of(const EncryptedImage& image) {
+  const ImageCounters counters = image.counters();
+  return {{"reads", counters.reads},
+          {"writes", counters.writes},
+          {"read_bytes", counters.read_bytes},
+          {"written_bytes", counters.written_bytes},
+          {"flushes", counters.flushes},
+          {"partial_sector_writes", counters.partial_sector_writes},
+          {"chunks", counters.chunks},
+          {"chunks_by_workers", counters.chunks_by_workers},
+          {"read_errors", counters.read_errors},
+          {"write_errors", counters.write_errors},
+          {"flush_errors", counters.flush_errors}};
+}
+
+Json limits_of(const EncryptedImage& image) {
+  return {{"max_read_size", image.max_read_size_bytes()},
+          {"max_write_size", image.max_write_size_bytes()}};
+}
+
+// The value of `key`: absent is nothing, anything but a number of 32 bits sets `is_wrong`.
+std::optional<std::uint32_t> size_in(const Json& request, const char* key, bool& is_wrong) {
+  const auto found = request.find(key);
+  if (found == request.end()) {
+    return std::nullopt;
+  }
+  if (!found->is_number_unsigned() ||
+      found->get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) {
+    is_wrong = true;
+    return std::nullopt;
+  }
+  return found->get<std::uint32_t>();
+}
+
+Json set_limits(EncryptedImage& image, const Json& request) {
+  bool is_wrong = false;
+  const auto read_size = size_in(request, "max_read_size", is_wrong);
+  const auto write_size = size_in(request, "max_write_size", is_wrong);
+  if (is_wrong) {
+    return {{"error", "a size must be a number of bytes"}};
+  }
+  if (read_size) {
+    image.set_max_read_size(*read_size);
+  }
+  if (write_size) {
+    image.set_max_write_size(*write_size);
+  }
+  return limits_of(image);
+}
+
+}  // namespace
+
+std::string DaemonStatus::answer(const std::string& request) {
+  const std::lock_guard lock(mutex_);
+  if (image_ == nullptr) {
+    return to_line({{"error", "the mount is ending"}});
+  }
+  const Json object = Json::parse(request, nullptr, false);
+  const Json command = object.is_object() ? object.value("command", Json()) : Json();
+  if (command == "set") {
+    return to_line(set_limits(*image_, object));
+  }
+  if (command != "status") {
+    return to_line({{"error", "unknown command"}});
+  }
+  const auto uptime = std::chrono::steady_clock::now() - start_;
+  Json status = {
+      {"container", facts_.container},
+      {"mountpoint", facts_.mountpoint},
+      {"pid", static_cast<std::uint64_t>(::getpid())},
+      {"engine", facts_.engine},
+      {"cipher", facts_.cipher},
+      {"sector_size", image_->sector_size_bytes()},
+      {"image_size", image_->size_bytes()},
+      {"read_only", image_->read_only()},
+      {"workers", image_->workers()},
+      {"session_threads", facts_.session_threads},
+  };
+  status.update(limits_of(*image_));
+  status["in_flight"] = image_->in_flight();
+  status["uptime_seconds"] = std::chrono::duration_cast<std::chrono::seconds>(uptime).count();
+  status["counters"] = counters_of(*image_);
+  const Status flush = image_->flush_state();
+  status["flush"] = flush ? "ok" : "failed";
+  if (!flush) {
+    status["flush_message"] = sentence(flush.error());
+  }
+  return to_line(status);
+}
+
+void DaemonStatus::detach() {
+  const std::lock_guard lock(mutex_);
+  image_ = nullptr;
+}
+
+std::string flush_line(const Status& status) {
+  if (status) {
+    return to_line({{"flush", "ok"}});
+  }
+  return to_line({{"flush", "failed"},
+                  {"errno", to_errno(status.error())},
+                  {"message", sentence(status.error())}});
+}
+
+}  // namespace cryptimg

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "fuse/janitor.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <exception>
+#include <type_traits>
+
+#include "fuse/mount_table.h"
+
+namespace cryptimg {
+namespace {
+
+enum class Command : std::uint32_t { watch, unmount, unmount_lazily };
+
+struct Message {
+  Command command = Command::watch;
+  std::uint32_t device_major = 0;  // watch only
+  std::uint32_t device_minor = 0;
+};
+
+struct Answer {
+  bool ok = true;
+  Errc code = Errc::io;
+  int os_errno = 0;
+};
+static_assert(std::is_trivially_copyable_v<Message> && std::is_trivially_copyable_v<Answer>);
+
+// Messages keep their boundaries (SOCK_SEQPACKET), so one call is one message. False at the end.
+template <typename T>
+bool receive(int socket, T& message) {
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket, &message, sizeof message, 0);
+  } while (got < 0 && errno == EINTR);
+  return got == static_cast<ssize_t>(sizeof message);
+}
+
+template <typename T>
+bool send(int socket, const T& message) {
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket, &message, sizeof message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(sizeof message);
+}
+
+struct Watched {
+  std::string mountpoint;
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;  // 0: nothing is mounted yet
+};
+
+// Whether what is visible at the mount point is ours, not something mounted over it. Asks the
+// daemon nothing, which may be dead or stuck.
+bool on_top(const Watched& watched) {
+  struct statx answer = {};
+  return ::statx(AT_FDCWD, watched.mountpoint.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
+                 &answer) == 0 &&
+         answer.stx_dev_major == watched.device_major &&
+         answer.stx_dev_minor == watched.device_minor;
+}
+
+bool is_mounted(const Watched& watched) {
+  const auto mounts = list_mounts();
+  return mounts && std::any_of(mounts->begin(), mounts->end(), [&](const MountEntry& entry) {
+           return entry.device_major == watched.device_major &&
+                  entry.device_minor == watched.device_minor &&
+                  entry.mountpoint == watched.mountpoint;
+         });
+}
+
+Answer unmount_watched(const Watched& watched, bool lazy) {
+  if (watched.device_minor == 0 || !is_mounted(watched)) {
+    return {};
+  }
+  if (!on_top(watched)) {
+    return {false, Errc::busy, EBUSY};
+  }
+  const Status status = ::cryptimg::unmount(watched.mountpoint, lazy);
+  if (status || status.error().code == Errc::not_found) {
+    return {};
+  }
+  return {false, status.error().code, status.error().os_errno};
+}
+
+// All descriptors but the socket, which becomes number 3: standard ones lead to /dev/null.
+int keep_only(int socket) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::dup2(null, fd);
+  }
+  constexpr int kSocket = 3;
+  if (socket != kSocket) {
+    ::dup3(socket, kSocket, O_CLOEXEC);
+  }
+  ::close_range(kSocket + 1, ~0U, 0);
+  return kSocket;
+}
+
+void run_janitor(int socket, const std::string& mountpoint) {
+  ::prctl(PR_SET_NAME, "cryptimg-jan");
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  ::setsid();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
+    ::signal(signal, SIG_IGN);
+  }
+  socket = keep_only(socket);
+  [[maybe_unused]] const int moved = ::chdir("/");
+
+  Watched watched{mountpoint};
+  Message message;
+  while (receive(socket, message)) {
+    Answer answer;
+    if (message.command == Command::watch) {
+      watched.device_major = message.device_major;
+      watched.device_minor = message.device_minor;
+    } else {
+      answer = unmount_watched(watched, message.command == Command::unmount_lazily);
+    }
+    if (!send(socket, answer)) {
+      break;
+    }
+  }
+  unmount_watched(watched, true);
+}
+
+Result<Answer> ask(int socket, const Message& message) {
+  Answer answer;
+  if (!send(socket, message) || !receive(socket, answer)) {
+    return fail(Errc::unavailable, "the janitor process is gone");
+  }
+  return answer;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Janitor>> Janitor::start(const std::string& mountpoint) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return fail_errno(errno, "cannot make a socket for the janitor process");
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const pid_t process = ::fork();
+  if (process < 0) {
+    return fail_errno(errno, "cannot start the janitor process");
+  }
+  if (process == 0) {
+    int code = 0;
+    try {
+      run_janitor(theirs.get(), mountpoint);
+    } catch (const std::exception&) {
+      code = 1;
+    }
+    ::_exit(code);
+  }
+  return std::unique_ptr<Janitor>(new Janitor(std::move(ours), process));
+}
+
+Janitor::~Janitor() {
+  socket_.reset();
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Status Janitor::watch(std::uint32_t device_major, std::uint32_t device_minor) {
+  CRYPTIMG_ASSIGN_OR_RETURN([[maybe_unused]] const Answer answer,
+                            ask(socket_.get(), {Command::watch, device_major, device_minor}));
+  return {};
+}
+
+Status Janitor::unmount(bool lazy) {
+  const Message message{lazy ? Command::unmount_lazily : Command::unmount, 0, 0};
+  CRYPTIMG_ASSIGN_OR_RETURN(const Answer answer, ask(socket_.get(), message));
+  if (!answer.ok) {
+    return fail(answer.code, "unmounting failed", answer.os_errno);
+  }
+  return {};
+}
+
+}  // namespace cryptimg

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// run_mount: checks what is cheap to check, forks the daemon before any secret exists, and waits
+// until it serves or has said why not.
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/container.h"
+#include "core/unique_fd.h"
+#include "fuse/commands.h"
+#include "fuse/daemon.h"
+#include "fuse/mount_table.h"
+
+namespace cryptimg {
+namespace {
+
+// What the daemon sends to the command that started it, once.
+struct Outcome {
+  ExitCode code = ExitCode::ok;
+  std::uint32_t sector_size_bytes = 0;
+};
+static_assert(std::is_trivially_copyable_v<Outcome>);
+
+Result<std::string> absolute_path(const std::string& path) {
+  std::array<char, PATH_MAX> resolved{};
+  if (::realpath(path.c_str(), resolved.data()) == nullptr) {
+    return fail_errno(errno, "cannot find " + path);
+  }
+  return std::string(resolved.data());
+}
+
+// Unmounts what a killed daemon left on `mountpoint`; busy where a living one serves there.
+Status clear_dead_mount(const std::string& mountpoint) {
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<MountEntry> mounts, list_mounts());
+  const bool is_ours = std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& entry) {
+    return entry.mountpoint == mountpoint;
+  });
+  if (!is_ours) {
+    return {};
+  }
+  struct stat attributes = {};
+  if (::stat(mountpoint.c_str(), &attributes) == 0 || errno != ENOTCONN) {
+    return fail(Errc::busy, mountpoint + " already has an image mounted on it; unmount that first");
+  }
+  Status status = unmount(mountpoint, true);
+  if (!status && status.error().code == Errc::not_found) {
+    return {};  // a janitor was quicker
+  }
+  return status;
+}
+
+Result<DaemonPlan> make_plan(const MountOptions& options) {
+  DaemonPlan plan;
+  plan.options = options;
+  CRYPTIMG_ASSIGN_OR_RETURN(plan.container, absolute_path(options.container));
+  CRYPTIMG_ASSIGN_OR_RETURN(plan.mountpoint, absolute_path(options.mountpoint));
+  CRYPTIMG_RETURN_IF_ERROR(clear_dead_mount(plan.mountpoint));
+  struct stat attributes = {};
+  if (::stat(plan.mountpoint.c_str(), &attributes) != 0) {
+    return fail_errno(errno, "cannot use the mount point " + options.mountpoint);
+  }
+  if (!S_ISDIR(attributes.st_mode) && !S_ISREG(attributes.st_mode)) {
+    return fail(Errc::unsupported,
+                "the mount point " + options.mountpoint + " is neither a folder nor a regular file");
+  }
+  plan.mountpoint_is_file = S_ISREG(attributes.st_mode);
+  if (plan.mountpoint == plan.container) {
+    return fail(Errc::invalid_argument, "the container cannot be its own mount point");
+  }
+  return plan;
+}
+
+// Whether fuse.conf(5) lets users have allow_other and allow_root.
+bool users_may_allow_others() {
+  std::ifstream file("/etc/fuse.conf");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("user_allow_other", 0) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// One shell word.
+std::string quoted(const std::string& text) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-=:,@%";
+  if (text.find_first_not_of(kPlain) == std::string::npos) {
+    return text;
+  }
+  std::string result = "'";
+  for (const char c : printable(text)) {
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return result + "'";
+}
+
+void print_hint(const DaemonPlan& plan, std::uint32_t sector_size_bytes) {
+  const std::string image = plan.mountpoint_is_file ? plan.mountpoint : plan.mountpoint + "/image";
+  const MountOptions& options = plan.options;
+  std::printf("%s is ready; to attach it as a block device:\n", printable(image).c_str());
+  std::printf("  losetup --find --show --direct-io=on --sector-size %u %s%s\n", sector_size_bytes,
+              options.read_only ? "--read-only " : "", quoted(image).c_str());
+  if (::geteuid() != 0 && !options.allow_other && !options.allow_root) {
+    std::printf("root cannot enter this mount, so it cannot attach it: mount with -o allow_root%s\n",
+                users_may_allow_others()
+                    ? ""
+                    : ", after adding the line user_allow_other to /etc/fuse.conf");
+  }
+  std::fflush(stdout);
+}
+
+// Leaves the terminal, the folder and the shell's job.
+void detach_from_caller() {
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  ::setsid();
+  [[maybe_unused]] const int moved = ::chdir("/");
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::dup2(null.get(), fd);
+  }
+}
+
+void send_outcome(int pipe, const Outcome& outcome) {
+  // The command may have been killed meanwhile; the mount is then as good without it.
+  [[maybe_unused]] const ssize_t sent = ::write(pipe, &outcome, sizeof outcome);
+}
+
+// The child's side of the fork.
+ExitCode run_behind(const DaemonPlan& plan, UniqueFd pipe, pid_t parent) {
+  // Until it serves it goes with the command that started it.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) {
+    return ExitCode::device;
+  }
+  const ExitCode code = run_daemon(plan, [&pipe](std::uint32_t sector_size_bytes) {
+    detach_from_caller();
+    send_outcome(pipe.get(), {ExitCode::ok, sector_size_bytes});
+    pipe.reset();
+  });
+  if (pipe.valid()) {
+    send_outcome(pipe.get(), {code, 0});
+  }
+  return code;
+}
+
+ExitCode wait_for_outcome(const DaemonPlan& plan, int pipe, pid_t daemon) {
+  Outcome outcome;
+  ssize_t got = 0;
+  do {
+    got = ::read(pipe, &outcome, sizeof outcome);
+  } while (got < 0 && errno == EINTR);
+  const bool has_outcome = got == static_cast<ssize_t>(sizeof outcome);
+  if (has_outcome && outcome.code == ExitCode::ok) {
+    print_hint(plan, outcome.sector_size_bytes);
+    return ExitCode::ok;
+  }
+  int status = 0;
+  while (::waitpid(daemon, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (has_outcome) {
+    return outcome.code;
+  }
+  return report({Errc::io, 0,
+                 WIFSIGNALED(status) ? "the daemon was ended by signal " +
+                                           std::to_string(WTERMSIG(status)) + " before it served"
+                                     : std::string("the daemon ended before it served")});
+}
+
+}  // namespace
+
+ExitCode run_mount(const MountOptions& options) {
+  const Result<DaemonPlan> plan = make_plan(options);
+  if (!plan) {
+    return report(plan.error());
+  }
+  if (options.foreground) {
+    return run_daemon(*plan, [&plan](std::uint32_t sector_size_bytes) {
+      print_hint(*plan, sector_size_bytes);
+    });
+  }
+
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return report({errc_from_errno(errno), errno, "cannot make a pipe to the daemon"});
+  }
+  UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  std::fflush(nullptr);
+  const pid_t self = ::getpid();
+  const pid_t daemon = ::fork();
+  if (daemon < 0) {
+    return report({errc_from_errno(errno), errno, "cannot start the daemon"});
+  }
+  if (daemon == 0) {
+    reader.reset();
+    return run_behind(*plan, std::move(writer), self);
+  }
+  writer.reset();
+  return wait_for_outcome(*plan, reader.get(), daemon);
+}
+
+}  // namespace cryptimg

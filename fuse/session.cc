@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "fuse/session.h"
+
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+namespace cryptimg {
+namespace {
+
+// What lies before the payload of a WRITE.
+constexpr std::size_t kHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
+static_assert(kHeaderBytes == 80 && kHeaderBytes < kPayloadOffset);
+
+thread_local int current_fd = -1;
+thread_local MutableBytes current_buffer;  // empty once a handler has taken it
+
+ssize_t write_answer(int /*fd*/, iovec* parts, int count, void* /*user_data*/) {
+  return ::writev(current_fd, parts, count);
+}
+
+ssize_t read_request(int fd, void* target, std::size_t size, void* /*user_data*/) {
+  return ::read(fd, target, size);
+}
+
+void on_wakeup(int /*signal*/) {}
+
+// What libfuse said last: its functions return no reason.
+std::string& last_words() {
+  static std::string words;
+  return words;
+}
+
+void keep_words(fuse_log_level /*level*/, const char* format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+void keep_words(fuse_log_level /*level*/, const char* format, va_list arguments) {
+  std::array<char, 512> line{};
+  std::vsnprintf(line.data(), line.size(), format, arguments);
+  last_words() = line.data();
+  while (!last_words().empty() && last_words().back() == '\n') {
+    last_words().pop_back();
+  }
+}
+
+// Session threads log from many threads, and have nothing to say that the handlers do not know.
+void keep_silent(fuse_log_level /*level*/, const char* /*format*/, va_list /*arguments*/) {}
+
+// For the value of one -o option: libfuse and fusermount3 split at commas and undo backslashes.
+std::string escape_option(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == ',' || c == '\\') {
+      escaped += '\\';
+    }
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string mount_words(const SessionOptions& options) {
+  std::string words = "subtype=cryptimg,max_read=" + std::to_string(kMaxIoBytes);
+  words += options.read_only ? ",ro" : ",rw";
+  if (options.allow_root) {
+    words += ",allow_root";
+  } else if (options.allow_other) {
+    words += ",allow_other";
+  }
+  if (options.default_permissions || options.allow_other) {
+    words += ",default_permissions";
+  }
+  return words + ",fsname=" + escape_option(options.source);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options,
+                                                const fuse_lowlevel_ops& operations,
+                                                void* user_data) {
+  std::unique_ptr<Session> session(new Session(options.threads));
+  session->ended_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!session->ended_.valid()) {
+    return fail_errno(errno, "cannot make an event descriptor");
+  }
+
+  std::string program = "cryptimg";
+  std::string flag = "-o";
+  std::string words = mount_words(options);
+  std::array<char*, 4> arguments = {program.data(), flag.data(), words.data(), nullptr};
+  fuse_args args = FUSE_ARGS_INIT(3, arguments.data());
+  ::fuse_set_log_func(keep_words);
+  session->session_ = ::fuse_session_new(&args, &operations, sizeof operations, user_data);
+  ::fuse_opt_free_args(&args);
+  if (session->session_ == nullptr) {
+    return fail(Errc::io, "libfuse refuses the mount options: " + last_words());
+  }
+
+  if (::fuse_session_mount(session->session_, options.mountpoint.c_str()) != 0) {
+    const std::string reason = last_words().empty() ? "fusermount3 failed" : last_words();
+    return fail(Errc::io, "cannot mount on " + options.mountpoint + " (" + reason +
+                              "); is /dev/fuse there and open to you, and the mount point yours?");
+  }
+  ::fuse_set_log_func(keep_silent);
+
+  const fuse_custom_io io = {write_answer, read_request, nullptr, nullptr};
+  const int fd = ::fuse_session_fd(session->session_);
+  if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+      ::fuse_session_custom_io(session->session_, &io, fd) != 0) {
+    return fail(Errc::out_of_memory, "libfuse cannot be set up for this mount");
+  }
+  return session;
+}
+
+Session::~Session() {
+  if (session_ != nullptr) {
+    ::fuse_session_destroy(session_);
+  }
+}
+
+Status Session::start(BufferPool& pool) {
+  struct sigaction action = {};
+  action.sa_handler = on_wakeup;
+  if (::sigaction(SIGUSR1, &action, nullptr) != 0) {
+    return fail_errno(errno, "cannot install a signal handler");
+  }
+  const int first = ::fuse_session_fd(session_);
+  std::vector<int> fds = {first};
+  while (fds.size() < thread_count_) {
+    UniqueFd clone(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    auto source = static_cast<std::uint32_t>(first);
+    // A user may be without access to /dev/fuse (fusermount3 has it): one descriptor then serves
+    // all, only slower.
+    if (!clone.valid() || ::ioctl(clone.get(), FUSE_DEV_IOC_CLONE, &source) != 0) {
+      fds.push_back(first);
+      continue;
+    }
+    fds.push_back(clone.get());
+    clones_.push_back(std::move(clone));
+  }
+  running_ = thread_count_;
+  unsigned started = 0;
+  try {
+    threads_.reserve(thread_count_);
+    for (; started < thread_count_; ++started) {
+      threads_.emplace_back([this, fd = fds[started], &pool] { run(fd, pool); });
+    }
+  } catch (const std::system_error& error) {
+    running_ -= thread_count_ - started;
+    return fail(Errc::unavailable, std::string("cannot start the session threads: ") + error.what(),
+                error.code().value());
+  }
+  return {};
+}
+
+void Session::run(int fd, BufferPool& pool) noexcept {
+  sigset_t blocked;
+  ::sigfillset(&blocked);
+  ::sigdelset(&blocked, SIGUSR1);
+  ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+  ::pthread_setname_np(::pthread_self(), "cryptimg-fuse");
+
+  while (serve_one(fd, pool)) {
+  }
+  if (!current_buffer.empty()) {
+    pool.release(std::exchange(current_buffer, {}));
+  }
+  thread_ended();
+}
+
+bool Session::serve_one(int fd, BufferPool& pool) noexcept {
+  if (current_buffer.empty()) {
+    current_buffer = pool.acquire();
+  }
+  current_fd = fd;
+  std::byte* const request = current_buffer.data() + kPayloadOffset - kHeaderBytes;
+  const ssize_t got =
+      stopping_.load() ? 0 : ::read(fd, request, kHeaderBytes + kMaxIoBytes);
+  if (stopping_.load()) {
+    return false;
+  }
+  if (got < 0) {
+    // ENOENT: the request was interrupted before it was read.
+    if (errno == EINTR || errno == EAGAIN || errno == ENOENT) {
+      return true;
+    }
+    if (errno != ENODEV && errno != ECONNABORTED) {
+      failure_ = errno;
+    }
+    return false;
+  }
+  fuse_buf buffer = {};
+  buffer.size = static_cast<std::size_t>(got);
+  buffer.mem = request;
+  buffer.fd = -1;
+  ::fuse_session_process_buf(session_, &buffer);
+  if (::fuse_session_exited(session_) != 0) {
+    failure_ = EPROTO;
+    return false;
+  }
+  return true;
+}
+
+void Session::thread_ended() noexcept {
+  if (running_.fetch_sub(1) == 1) {
+    const std::uint64_t one = 1;
+    // Cannot fail: the counter is far from its limit.
+    [[maybe_unused]] const ssize_t written = ::write(ended_.get(), &one, sizeof one);
+  }
+}
+
+bool Session::stop(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  stopping_ = true;
+  while (running_.load() != 0) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    // Again and again, since a signal that comes just before the read does not end it.
+    for (std::thread& thread : threads_) {
+      ::pthread_kill(thread.native_handle(), SIGUSR1);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+  threads_.clear();
+  return true;
+}
+
+MutableBytes take_request_buffer() noexcept { return std::exchange(current_buffer, {}); }
+
+int request_fd() noexcept { return current_fd; }
+
+void answer_through(int fd) noexcept { current_fd = fd; }
+
+}  // namespace cryptimg

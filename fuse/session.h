@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Session: a FUSE mount and the threads that take requests from it. The loop is our own: every
+// thread and every /dev/fuse descriptor is made at the start (libfuse's loop makes both under
+// load), and each request arrives in a buffer of the pool, so that a handler can keep the buffer
+// beyond its return and answer from another thread.
+//
+// A request buffer, kRequestBufferBytes long:
+//   [kPayloadOffset - 80, ...)       what the kernel sends; the payload of a WRITE then starts at
+//                                    kPayloadOffset exactly
+//   [1, kRecordOffset)               room for the sectors around a payload: less than a sector
+//                                    before it, less than one behind kMaxIoBytes
+//   [kRecordOffset, the end)         for the handler, untouched here
+//
+// Session itself is used by one thread. The free functions are for the handlers, which run on the
+// session's threads, and for the threads that answer.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/buffer_pool.h"
+#include "core/bytes.h"
+#include "core/result.h"
+#include "core/unique_fd.h"
+
+struct fuse_lowlevel_ops;
+struct fuse_session;
+
+namespace cryptimg {
+
+inline constexpr std::size_t kMaxIoBytes = 1U << 20;  // FUSE's limit: 256 pages
+inline constexpr std::size_t kPayloadOffset = 4096;
+inline constexpr std::size_t kRecordOffset = kPayloadOffset + kMaxIoBytes + 4096;
+inline constexpr std::size_t kRequestBufferBytes = kRecordOffset + 4096;
+
+struct SessionOptions {
+  std::string mountpoint;  // absolute; a directory or a regular file
+  std::string source;      // shown as the mounted device: the container's absolute path
+  bool read_only = false;
+  bool allow_other = false;
+  bool allow_root = false;
+  bool default_permissions = false;
+  unsigned threads = 1;
+};
+
+class Session {
+ public:
+  // Mounts, as root directly, else through fusermount3. Requests wait in the kernel until start().
+  // `operations` is copied; `user_data` is what its functions find with fuse_req_userdata().
+  // Failures: as mount(2) or fusermount3 report, with their words.
+  static Result<std::unique_ptr<Session>> mount(const SessionOptions& options,
+                                                const fuse_lowlevel_ops& operations,
+                                                void* user_data);
+  // Closes the descriptors, which ends the connection. REQUIRES: stop() returned true.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Opens the descriptors and starts the threads, which take buffers from `pool` (it outlives
+  // this). All signals are blocked in them but SIGUSR1, whose handler this installs.
+  Status start(BufferPool& pool);
+
+  // Readable when every thread has ended because the mount is gone.
+  [[nodiscard]] int ended_fd() const { return ended_.get(); }
+  // Ends the threads, also where the mount is still there, and joins them. False where some thread
+  // is stuck in a handler for longer than `patience`; the process can then only _exit().
+  [[nodiscard]] bool stop(std::chrono::milliseconds patience);
+  // Whether the threads ended by a failure rather than by unmounting: its errno, else 0.
+  [[nodiscard]] int failure() const { return failure_.load(); }
+  [[nodiscard]] unsigned threads() const { return thread_count_; }
+
+ private:
+  explicit Session(unsigned thread_count) : thread_count_(thread_count) {}
+  void run(int fd, BufferPool& pool) noexcept;
+  // Takes one request and handles it. False when this thread should end.
+  bool serve_one(int fd, BufferPool& pool) noexcept;
+  void thread_ended() noexcept;
+
+  const unsigned thread_count_;
+  fuse_session* session_ = nullptr;
+  std::vector<UniqueFd> clones_;  // of the session's descriptor, one a thread but the first
+  std::vector<std::thread> threads_;
+  std::atomic<unsigned> running_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> failure_{0};
+  UniqueFd ended_;
+};
+
+// The buffer of the request that the calling thread is handling: the handler's from now on, to be
+// released to the pool. REQUIRES: called once, from a handler.
+MutableBytes take_request_buffer() noexcept;
+// The descriptor that the request came by. The kernel takes an answer only from there.
+int request_fd() noexcept;
+// Makes the calling thread's next answers go to `fd`.
+void answer_through(int fd) noexcept;
+
+}  // namespace cryptimg

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# shellcheck shell=bash
+#
+# bash completion for cryptimg(1)
+
+_cryptimg() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+  local words=
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    words='create mount umount status info engines --help --version'
+  else
+    case $previous in
+      --type) words='luks2 luks1' ;;
+      --cipher | -c) words='aes-xts-plain64 aes-xts-plain aes-cbc-essiv:sha256 aes-cbc-plain64 aes-cbc-plain' ;;
+      --key-size) words='128 192 256 512' ;;
+      --sector-size) words='512 1024 2048 4096' ;;
+      --pbkdf) words='argon2id argon2i pbkdf2' ;;
+      --log-level) words='trace debug info warning error critical off' ;;
+      --engine)
+        words="auto $(cryptimg --version 2>/dev/null | sed -n 's/^engines: *//p')"
+        ;;
+      -o) words='ro rw allow_other allow_root default_permissions uid= gid= umask=' ;;
+      --size | -s | --pbkdf-memory | --pbkdf-parallel | --pbkdf-force-iterations | --iter-time | -i | --label | \
+        --uuid | --key-slot | -S | --workers | --max-read-size | --max-write-size)
+        return 0
+        ;;
+      --key-file | -d | --header | --from | --log-file) ;;
+      *)
+        if [[ $current == -* ]]; then
+          case $command in
+            create)
+              words='--size --type --cipher --key-size --sector-size --pbkdf --pbkdf-memory --pbkdf-parallel
+                --pbkdf-force-iterations --iter-time --key-file --header --label --uuid --from --preallocate --force'
+              ;;
+            mount)
+              words='--readonly --key-file --header --key-slot --engine --workers --max-read-size --max-write-size
+                --foreground --log-file --log-level -o'
+              ;;
+            umount) words='--lazy' ;;
+            status | engines) words='--json' ;;
+            info) words='--json --header' ;;
+          esac
+          words="$words --help"
+        elif [[ $command == umount || $command == status ]]; then
+          local mountpoint
+          while read -r mountpoint; do
+            mountpoint=$(printf '%b' "${mountpoint//\\/\\0}")
+            [[ $mountpoint == "$current"* ]] && COMPREPLY+=("$mountpoint")
+          done < <(awk '/ - fuse\.cryptimg / {print $5}' /proc/self/mountinfo)
+        fi
+        ;;
+    esac
+  fi
+  if [ -n "$words" ]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+  else
+    compopt -o default -o filenames
+  fi
+}
+
+complete -F _cryptimg cryptimg

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "fuse/mount_options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace cryptimg {
+namespace {
+
+MountOptions parsed(const std::string& text) {
+  MountOptions options;
+  const Status status = apply_mount_words(options, text);
+  EXPECT_TRUE(status) << text << ": " << (status ? "" : status.error().message);
+  return options;
+}
+
+std::string refusal(const std::string& text) {
+  MountOptions options;
+  const Status status = apply_mount_words(options, text);
+  EXPECT_FALSE(status) << text;
+  if (status) {
+    return {};
+  }
+  EXPECT_EQ(status.error().code, Errc::invalid_argument);
+  return status.error().message;
+}
+
+TEST(MountWords, FusesOwn) {
+  const MountOptions options =
+      parsed("allow_other,default_permissions,uid=1000,gid=4294967294,umask=077,ro");
+  EXPECT_TRUE(options.allow_other);
+  EXPECT_FALSE(options.allow_root);
+  EXPECT_TRUE(options.default_permissions);
+  EXPECT_EQ(options.uid, 1000U);
+  EXPECT_EQ(options.gid, 4294967294U);
+  EXPECT_EQ(options.umask, 077U);
+  EXPECT_TRUE(options.read_only);
+}
+
+TEST(MountWords, EachLongOption) {
+  const MountOptions options = parsed(
+      "key-file=/k,header=/h,key-slot=3,engine=openssl,workers=0,max-read-size=64K,"
+      "max_write_size=4096,log-file=/l,log-level=debug,foreground,readonly");
+  EXPECT_EQ(options.key_file, "/k");
+  EXPECT_EQ(options.header, "/h");
+  EXPECT_EQ(options.keyslot, 3);
+  EXPECT_EQ(options.engine, "openssl");
+  EXPECT_EQ(options.workers, 0U);
+  EXPECT_EQ(options.max_read_size_bytes, 65536U);
+  EXPECT_EQ(options.max_write_size_bytes, 4096U);
+  EXPECT_EQ(options.log_file, "/l");
+  EXPECT_EQ(options.log_level, "debug");
+  EXPECT_TRUE(options.foreground);
+  EXPECT_TRUE(options.read_only);
+}
+
+TEST(MountWords, TheLaterWordWins) {
+  EXPECT_FALSE(parsed("ro,rw").read_only);
+  EXPECT_TRUE(parsed("rw,ro").read_only);
+  EXPECT_EQ(parsed("workers=1,workers=2").workers, 2U);
+}
+
+TEST(MountWords, FstabsOwnArePassedOver) {
+  parsed("");
+  parsed(",,");
+  const MountOptions options = parsed(
+      "defaults,auto,noauto,nofail,user,users,nouser,group,owner,_netdev,x-systemd.automount,"
+      "x-systemd.device-timeout=3,X-mount.mkdir,comment=a word,nosuid,nodev,noexec");
+  EXPECT_FALSE(options.read_only);
+  EXPECT_FALSE(options.allow_other);
+}
+
+TEST(MountWords, ABackslashKeepsACommaInAValue) {
+  const MountOptions options = parsed(R"(key-file=/a\,b\\c=d,ro)");
+  EXPECT_EQ(options.key_file, R"(/a,b\c=d)");
+  EXPECT_TRUE(options.read_only);
+  EXPECT_EQ(parsed(R"(key-file=/a\,allow_other)").allow_other, false);
+  EXPECT_EQ(parsed("key-file=end\\").key_file, "end\\");
+}
+
+TEST(MountWords, OthersAreRefusedByName) {
+  for (const char* text : {"nonsense", "suid", "dev", "sync", "ro=1", "allow_other=1", "uid", "key-file",
+                           "container=/x", "key_file=/k", "fsname=x", "subtype=x", "=", "=x"}) {
+    EXPECT_NE(refusal(text), "") << text;
+  }
+  EXPECT_NE(refusal("ro,nonsense").find("nonsense"), std::string::npos);
+  EXPECT_NE(refusal("allow_other,allow_root").find("exclude"), std::string::npos);
+}
+
+TEST(MountWords, ValuesOutOfRangeAreRefusedNamingTheOption) {
+  for (const char* text : {"uid=x", "uid=4294967295", "gid=-1", "umask=9", "umask=1000", "workers=",
+                           "workers=257", "key-slot=32", "key-slot=-1", "max-read-size=2G",
+                           "max-write-size=1.5K", "log-level=loud", "key-file=", "engine=",
+                           "header=", "log-file="}) {
+    const std::string option = std::string(text).substr(0, std::string(text).find('='));
+    EXPECT_EQ(refusal(text).substr(0, option.size()), option) << text;
+  }
+}
+
+}  // namespace
+}  // namespace cryptimg

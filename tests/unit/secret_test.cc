@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/secret.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cryptimg {
+namespace {
+
+constexpr std::array<std::byte, 5> kBytes = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
+                                             std::byte{5}};
+
+bool equal(Bytes left, Bytes right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end());
+}
+
+TEST(SecretTest, AllocateGivesZeroedBytes) {
+  const Result<Secret> secret = Secret::allocate(4097);
+  ASSERT_TRUE(secret);
+  ASSERT_EQ(secret->size(), 4097U);
+  EXPECT_TRUE(std::all_of(secret->bytes().begin(), secret->bytes().end(),
+                          [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(SecretTest, CopyHoldsTheSameBytesElsewhere) {
+  const Result<Secret> secret = Secret::copy_of(kBytes);
+  ASSERT_TRUE(secret);
+  EXPECT_TRUE(equal(secret->bytes(), kBytes));
+  EXPECT_NE(secret->bytes().data(), kBytes.data());
+  EXPECT_EQ(static_cast<const void*>(secret->chars()),
+            static_cast<const void*>(secret->bytes().data()));
+}
+
+TEST(SecretTest, EmptyOnesWork) {
+  Secret none;
+  EXPECT_TRUE(none.empty());
+  none.shrink(0);
+  Result<Secret> empty = Secret::copy_of({});
+  ASSERT_TRUE(empty);
+  EXPECT_TRUE(empty->empty());
+  EXPECT_TRUE(empty->mutable_bytes().empty());
+}
+
+TEST(SecretTest, MovingLeavesNothingBehind) {
+  Secret first = Secret::copy_of(kBytes).value();
+  const std::byte* address = first.bytes().data();
+  Secret second(std::move(first));
+  EXPECT_TRUE(first.empty());  // NOLINT(bugprone-use-after-move): what the contract is about
+  EXPECT_EQ(second.bytes().data(), address);
+
+  Secret third = Secret::allocate(1).value();
+  third = std::move(second);
+  EXPECT_TRUE(second.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(equal(third.bytes(), kBytes));
+  Secret& self = third;
+  third = std::move(self);
+  EXPECT_TRUE(equal(third.bytes(), kBytes));
+}
+
+TEST(SecretTest, ShrinkZeroesTheRest) {
+  Secret secret = Secret::copy_of(kBytes).value();
+  const std::byte* address = secret.bytes().data();
+  secret.shrink(2);
+  EXPECT_TRUE(equal(secret.bytes(), Bytes(kBytes).first(2)));
+  for (std::size_t i = 2; i < kBytes.size(); ++i) {
+    EXPECT_EQ(address[i], std::byte{0});
+  }
+}
+
+TEST(SecretTest, WipeZeroes) {
+  std::array<std::byte, 5> bytes = kBytes;
+  wipe(bytes);
+  EXPECT_EQ(bytes, (std::array<std::byte, 5>{}));
+  wipe({});
+}
+
+TEST(SecretTest, ImpossibleSizesAreOutOfMemory) {
+  const Result<Secret> secret = Secret::allocate(std::numeric_limits<std::size_t>::max() / 2);
+  ASSERT_FALSE(secret);
+  EXPECT_EQ(secret.error().code, Errc::out_of_memory);
+}
+
+TEST(SecretTest, GuardPageStopsOverruns) {
+  Secret secret = Secret::copy_of(kBytes).value();
+  volatile std::byte* end = secret.mutable_bytes().data() + secret.size();
+  EXPECT_DEATH({ *end = std::byte{1}; }, "");
+}
+
+TEST(SecretTest, TellsWhenMemoryCouldNotBeLocked) {
+  if (::geteuid() == 0) {
+    // Root is not bound by the limit: become somebody else, in a process of its own.
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const rlimit none = {0, 0};
+      const bool set_up = ::setrlimit(RLIMIT_MEMLOCK, &none) == 0 && ::setuid(65534) == 0;
+      const bool before = Secret::all_locked();
+      const bool made = Secret::copy_of(kBytes).has_value();
+      ::_exit(set_up && before && made && !Secret::all_locked() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  } else {
+    GTEST_SKIP() << "needs root to make sure of the limits";
+  }
+}
+
+}  // namespace
+}  // namespace cryptimg
