@@ -66,7 +66,8 @@ class Container {
   // mount, or a loop device, holds it; a block device is opened with O_EXCL); read-only shares it
   // with other readers. Never changes a byte of either file, not even to repair a header.
   // Failures: not_found, permission, busy, corrupt (no LUKS header, or one that contradicts itself
-  // or the device's size), unsupported (naming what was found). Read-write refuses a container
+  // or the device's size), unsupported (naming what was found; also neither file nor block device).
+  // libcryptsetup keeps descriptors of its own open until this is destroyed. Read-write refuses a container
   // shorter than its header says, naming both sizes; read-only serves it (reads past the end: io).
   static Result<Container> open(const OpenOptions& options);
 
@@ -82,7 +83,8 @@ class Container {
 
   // The volume key, by passphrase or key file content, from the given or any keyslot. wrong_key;
   // not_found where the explicit keyslot is not in use; out_of_memory, naming the KiB the KDF
-  // wants. Wipes everything it derived.
+  // wants. A named keyslot may be one of priority "ignore"; unbound keyslots are never used. Wipes
+  // everything it derived.
   Result<Secret> unlock(const Secret& passphrase, std::optional<int> keyslot);
 
   // The data segment. Call once, after unlock; takes the data descriptor, and the lock with it, out
@@ -131,8 +133,9 @@ Result<CreatePlan> check_create_options(const CreateOptions& options, bool is_de
 // (O_TMPFILE or a temporary name, then link or rename), mode 0600, synced with its directory.
 // Failures: invalid_argument, exists (without force), busy (in use by a mount or loop device, also
 // with force), no_space (checked before anything is written), out_of_memory (KDF), io.
-// On a block device the header is written in place; any known signature counts as existing.
-// `warnings` receives sentences the user should see.
+// A block device is taken whole and the header written in place, its first 4 KiB last; it counts as
+// existing unless its first and last MiB read as zeros, and with force both are overwritten.
+// `warnings` receives sentences the user should see (not that the size was rounded: the plan says).
 Status create_container(const CreateOptions& options, const Secret& passphrase,
                         std::vector<std::string>& warnings);
 

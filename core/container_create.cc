@@ -200,6 +200,10 @@ Result<NewFile> prepare_data(const CreateOptions& options, const CreatePlan& pla
                              const Target& target, std::uint64_t data_offset_bytes,
                              std::vector<std::string>& warnings) {
   CRYPTIMG_ASSIGN_OR_RETURN(NewFile file, NewFile::create(target.path));
+  if (!file.is_private()) {
+    warnings.push_back("the file system of " + target.path +
+                       " keeps no permissions: others may be able to read the container");
+  }
   const std::uint64_t total = data_offset_bytes + plan.image_size_bytes;
   CRYPTIMG_RETURN_IF_ERROR(check_space(file, target.path,
                                        options.preallocate ? total : data_offset_bytes,

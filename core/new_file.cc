@@ -80,10 +80,8 @@ Result<NewFile> NewFile::create(const std::string& path) {
   if (!file.fd_.valid()) {
     return fail_errno(errno, "cannot create " + path);
   }
-  // The umask may have taken bits away, or the file system (vfat) may know no modes.
-  struct stat info = {};
-  if (::fchmod(file.fd_.get(), kMode) != 0 &&
-      (::fstat(file.fd_.get(), &info) != 0 || (info.st_mode & 07777) != kMode)) {
+  // The umask may have taken bits away. A file system without modes (vfat) says EPERM.
+  if (::fchmod(file.fd_.get(), kMode) != 0 && errno != EPERM && errno != EOPNOTSUPP) {
     return fail_errno(errno, "cannot set the permissions of " + path);
   }
   return file;
@@ -96,6 +94,11 @@ Result<std::uint64_t> NewFile::free_bytes() const {
   }
   return checked_mul<std::uint64_t>(info.f_bavail, info.f_frsize)
       .value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+bool NewFile::is_private() const {
+  struct stat info = {};
+  return ::fstat(fd_.get(), &info) == 0 && (info.st_mode & 07777) == kMode;
 }
 
 Status NewFile::commit(bool replace) {

@@ -15,7 +15,8 @@ namespace cryptimg {
 
 class NewFile {
  public:
-  // An empty file, mode 0600 whatever the umask, that will be called `path`.
+  // An empty file that will be called `path`; mode 0600 whatever the umask, where the file system
+  // has modes.
   static Result<NewFile> create(const std::string& path);
 
   NewFile(NewFile&& other) noexcept;
@@ -25,6 +26,8 @@ class NewFile {
   ~NewFile();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
+  // Whether it has mode 0600.
+  [[nodiscard]] bool is_private() const;
   // What an unprivileged user can still write to its file system.
   [[nodiscard]] Result<std::uint64_t> free_bytes() const;
 

@@ -17,6 +17,7 @@
 #include <openssl/sha.h>
 
 #include "core/cipher_engine.h"
+#include "engines/engine_checks.h"
 
 namespace cryptimg {
 namespace {
@@ -99,11 +100,6 @@ Result<ContextPtr> essiv_context(const Secret& key) {
   return keyed_context(kEssivCipher, salt.bytes(), Direction::encrypt);
 }
 
-bool equal_halves(Bytes key) {
-  const std::size_t half_bytes = key.size() / 2;
-  return CRYPTO_memcmp(key.data(), key.data() + half_bytes, half_bytes) == 0;
-}
-
 class OpensslSession final : public CipherSession {
  public:
   // `essiv` is null unless the spec wants it.
@@ -119,7 +115,7 @@ class OpensslSession final : public CipherSession {
   Status transform(Direction direction, std::uint64_t first_sector, Bytes source,
                    MutableBytes target) noexcept override {
     const std::uint64_t units = spec_.sector_size_bytes / kIvUnitBytes;
-    if (!preconditions_hold(first_sector, source, target)) {
+    if (!transform_is_valid(spec_, first_sector, source, target)) {
       wipe(target);
       return fail(Errc::invalid_argument);
     }
@@ -137,21 +133,6 @@ class OpensslSession final : public CipherSession {
   }
 
  private:
-  [[nodiscard]] bool preconditions_hold(std::uint64_t first_sector, Bytes source,
-                                        MutableBytes target) const {
-    const std::uint64_t sector_bytes = spec_.sector_size_bytes;
-    if (source.empty() || source.size() != target.size() || source.size() % sector_bytes != 0) {
-      return false;
-    }
-    const auto first_byte = checked_mul(first_sector, sector_bytes);
-    if (!first_byte || !checked_add(*first_byte, std::uint64_t{source.size()})) {
-      return false;
-    }
-    const auto from = reinterpret_cast<std::uintptr_t>(source.data());
-    const auto to = reinterpret_cast<std::uintptr_t>(target.data());
-    return from == to || (from < to ? to - from : from - to) >= source.size();
-  }
-
   // Leaves the IV of the sector with this counter in iv_.
   bool make_iv(std::uint64_t counter) {
     iv_.fill(std::byte{0});
@@ -201,17 +182,7 @@ class OpensslEngine final : public CipherEngine {
   [[nodiscard]] Result<std::unique_ptr<CipherSession>> new_session(
       const CipherSpec& spec, const Secret& key) const override {
     CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
-    if (key.size() != spec.key_size_bytes) {
-      return fail(Errc::invalid_argument, "a key of " + std::to_string(key.size() * 8) +
-                                              " bits was given for " + cipher_name(spec) +
-                                              " with " + std::to_string(spec.key_size_bytes * 8) +
-                                              " bits");
-    }
-    if (spec.mode == CipherMode::aes_xts && equal_halves(key.bytes())) {
-      return fail(Errc::unsupported,
-                  "the two halves of the volume key are equal, which OpenSSL refuses for XTS; "
-                  "re-encrypt the container with a new volume key");
-    }
+    CRYPTIMG_RETURN_IF_ERROR(check_key(spec, key));
     const char* cipher = data_cipher_name(spec);
     CRYPTIMG_ASSIGN_OR_RETURN(auto encrypt, keyed_context(cipher, key.bytes(), Direction::encrypt));
     CRYPTIMG_ASSIGN_OR_RETURN(auto decrypt, keyed_context(cipher, key.bytes(), Direction::decrypt));

@@ -12,6 +12,9 @@
 namespace cryptimg {
 
 // Each engine's constructor, defined in the file named after it.
+#if defined(CRYPTIMG_HAVE_VAES)
+std::shared_ptr<const CipherEngine> make_vaes_engine();
+#endif
 std::shared_ptr<const CipherEngine> make_openssl_engine();
 
 namespace {
@@ -19,7 +22,12 @@ namespace {
 constexpr std::string_view kAuto = "auto";
 
 EngineTable built_in_engines() {
-  return {make_openssl_engine()};
+  return {
+#if defined(CRYPTIMG_HAVE_VAES)
+    make_vaes_engine(),
+#endif
+        make_openssl_engine(),
+  };
 }
 
 // Whether `engine` may serve `spec`: it says so, and its known-answer test bears it out.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/cli.h"
 
-#include <CLI/CLI.hpp>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "fuse/mount_options.h"
 #include "fuse/sizes.h"
@@ -27,7 +28,8 @@ using Setter = std::function<Status(const std::string& value)>;
 // The parser and what it fills. Setters run while CLI11 parses; the first error among them is kept
 // here, since an exception of ours must not pass through it.
 struct Parser {
-  CLI::App app{"Serves the decrypted content of a LUKS container as one file, through FUSE", "cryptimg"};
+  CLI::App app{"Serves the decrypted content of a LUKS container as one file, through FUSE",
+               "cryptimg"};
   std::optional<Error> first_error;
   Command command;
 
@@ -102,15 +104,19 @@ void add_create(Parser& parser, CreateCommandOptions& options) {
   CLI::App& app = parser.add_command(
       "create", "Create a LUKS container",
       "SIZE is in bytes, or with K, M, G, T in powers of 1024; it is the size of the decrypted\n"
-      "image, the container is larger by the header. A block device is taken whole without --size.\n"
+      "image, the container is larger by the header. A block device is taken whole without "
+      "--size.\n"
       "Defaults: luks2, aes-xts-plain64, 512-bit key, 4096-byte sectors, argon2id; for luks1\n"
       "512-byte sectors and pbkdf2; for cbc a 256-bit key.\n"
       "The passphrase is asked for twice on a terminal; from a pipe it is read up to the first\n"
       "newline; a key file counts whole, its newline too.");
   CreateOptions& create = options.create;
-  parser.add(app, "CONTAINER", "", "File to create, or block device to use",
-             path("CONTAINER", create.container))->required();
-  parser.add(app, "-s,--size", "SIZE", "Size of the decrypted image", size("--size", create.size_bytes));
+  parser
+      .add(app, "CONTAINER", "", "File to create, or block device to use",
+           path("CONTAINER", create.container))
+      ->required();
+  parser.add(app, "-s,--size", "SIZE", "Size of the decrypted image",
+             size("--size", create.size_bytes));
   parser.add(app, "--type", "TYPE", "luks2 (default) or luks1", text(create.type));
   parser.add(app, "-c,--cipher", "CIPHER",
              "aes-xts-plain64 (default), aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64, "
@@ -171,11 +177,13 @@ void add_mount(Parser& parser, MountLine& line) {
   MountOptions& options = line.options;
   CLI::App& app = parser.add_command(
       "mount", "Serve a container's decrypted content as one file",
-      "MOUNTPOINT is a directory, where the file is MOUNTPOINT/image, or an existing regular file,\n"
+      "MOUNTPOINT is a directory, where the file is MOUNTPOINT/image, or an existing regular "
+      "file,\n"
       "which becomes the image. The command returns when the file works; a daemon stays behind.\n"
       "The passphrase is asked for on a terminal, up to three times; from a pipe it is read up to\n"
       "the first newline; a key file counts whole, its newline too.\n"
-      "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions, uid=N, gid=N,\n"
+      "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions, uid=N, "
+      "gid=N,\n"
       "umask=OCTAL, and every long option above as name=value. A comma in a value is written \\,\n"
       "Words that fstab keeps for others (noauto, nofail, user, _netdev, x-...) are ignored.");
   const auto value = [&](const std::string& names, const std::string& name,
@@ -190,12 +198,17 @@ void add_mount(Parser& parser, MountLine& line) {
       return status;
     });
   };
-  parser.add(app, "CONTAINER", "", "File or block device with a LUKS container",
-             path("CONTAINER", options.container))->required();
-  parser.add(app, "MOUNTPOINT", "", "Directory, or regular file",
-             path("MOUNTPOINT", options.mountpoint))->required();
+  parser
+      .add(app, "CONTAINER", "", "File or block device with a LUKS container",
+           path("CONTAINER", options.container))
+      ->required();
+  parser
+      .add(app, "MOUNTPOINT", "", "Directory, or regular file",
+           path("MOUNTPOINT", options.mountpoint))
+      ->required();
   app.add_flag("-r,--readonly", options.read_only, "Change no byte; several may mount this way");
-  value("-d,--key-file", "key-file", "FILE", "Use this file's content as the passphrase; - is stdin");
+  value("-d,--key-file", "key-file", "FILE",
+        "Use this file's content as the passphrase; - is stdin");
   value("--header", "header", "FILE", "The header is in this file of its own");
   value("-S,--key-slot", "key-slot", "N", "Try this keyslot only");
   value("--engine", "engine", "NAME", "Cipher engine; default: auto (see cryptimg engines)");
@@ -231,19 +244,21 @@ void add_others(Parser& parser, UmountOptions& umount, StatusCommand& status, In
       parser.add_command("status", "Show what is mounted where, how, and how busy it is");
   parser.add(status_app, "TARGET", "", "Only this mount point or container",
              path("TARGET", status.target));
-  status_app.add_flag("--json", status.json, "One JSON object");
+  status_app.add_flag("--json", status.json, "One JSON array");
 
   CLI::App& info_app = parser.add_command(
       "info", "Show what a container's header says; asks for no passphrase, changes nothing");
-  parser.add(info_app, "CONTAINER", "", "File or block device with a LUKS container",
-             path("CONTAINER", info.container))->required();
+  parser
+      .add(info_app, "CONTAINER", "", "File or block device with a LUKS container",
+           path("CONTAINER", info.container))
+      ->required();
   parser.add(info_app, "--header", "FILE", "The header is in this file of its own",
              path("--header", info.header));
   info_app.add_flag("--json", info.json, "One JSON object");
 
-  CLI::App& engines_app = parser.add_command(
-      "engines", "Show which cipher engines there are, which is chosen and why");
-  engines_app.add_flag("--json", engines.json, "One JSON object");
+  CLI::App& engines_app =
+      parser.add_command("engines", "Show which cipher engines there are, which is chosen and why");
+  engines_app.add_flag("--json", engines.json, "One JSON array");
 }
 
 // CLI11's message as one sentence of ours.
@@ -262,42 +277,6 @@ std::string sentence(const CLI::ParseError& error, const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return message + "; see cryptimg " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") +
          "--help";
-}
-
-// mount(8)'s call of a helper; see "External helpers" in its manual.
-Result<Command> parse_helper_call(int argc, const char* const* argv) {
-  MountOptions options;
-  std::vector<std::string> places;
-  bool fake = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "-o" || word == "-t" || word == "-N") {
-      if (i + 1 == argc) {
-        return fail(Errc::invalid_argument, std::string(word) + " needs a value");
-      }
-      const std::string_view value = argv[++i];
-      if (word == "-o") {
-        CRYPTIMG_RETURN_IF_ERROR(apply_mount_words(options, value));
-      }
-    } else if (word.size() > 1 && word[0] == '-') {
-      if (word.find_first_not_of("fnsvr", 1) != std::string_view::npos) {
-        return fail(Errc::invalid_argument, "unknown option " + std::string(word));
-      }
-      fake = fake || word.find('f') != std::string_view::npos;
-      options.read_only = options.read_only || word.find('r') != std::string_view::npos;
-    } else {
-      places.emplace_back(word);
-    }
-  }
-  if (places.size() != 2 || places[0].empty() || places[1].empty()) {
-    return fail(Errc::invalid_argument, "a container and a mount point are needed");
-  }
-  if (fake) {
-    return Command(ShowText{});
-  }
-  options.container = places[0];
-  options.mountpoint = places[1];
-  return Command(std::move(options));
 }
 
 // CLI11 takes "[a,b]" for a list of two where several targets may stand.
@@ -330,7 +309,7 @@ bool wants_json(int argc, const char* const* argv) {
 
 Result<Command> parse_command_line(int argc, const char* const* argv) {
   if (argc > 0 && called_as_helper(argv[0])) {
-    return parse_helper_call(argc, argv);
+    return parse_mount_helper(argc, argv);
   }
   Parser parser;
   CreateCommandOptions create;
@@ -340,7 +319,8 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   InfoCommand info;
   EnginesCommand engines;
   bool version = false;
-  parser.app.add_flag("-V,--version", version, "Show the versions of the program and its libraries");
+  parser.app.add_flag("-V,--version", version,
+                      "Show the versions of the program and its libraries");
   parser.app.require_subcommand(0, 1);
   parser.app.footer("cryptimg COMMAND --help says more about each command.\n\n" +
                     std::string(kExitCodes));
@@ -350,8 +330,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   const bool unmounting = argc > 1 && std::string_view(argv[1]) == "umount";
   std::deque<std::string> renamed;
   const std::vector<const char*> arguments =
-      unmounting ? without_lists(argc, argv, renamed)
-                 : std::vector<const char*>(argv, argv + argc);
+      unmounting ? without_lists(argc, argv, renamed) : std::vector<const char*>(argv, argv + argc);
   try {
     parser.app.parse(argc, arguments.data());
   } catch (const CLI::CallForHelp&) {

@@ -41,6 +41,9 @@ using Command = std::variant<ShowText, CreateCommandOptions, MountOptions, Umoun
 // CONTAINER MOUNTPOINT [-fnsv] [-N namespace] [-t type] [-o options].
 Result<Command> parse_command_line(int argc, const char* const* argv);
 
+// The same for mount(8)'s helper, whatever argv[0] is.
+Result<Command> parse_mount_helper(int argc, const char* const* argv);
+
 // Whether the command line asks for JSON; also of one that does not parse.
 bool wants_json(int argc, const char* const* argv);
 

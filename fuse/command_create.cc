@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "core/container.h"
 #include "fuse/commands.h"
@@ -49,8 +49,8 @@ Status check_place(const std::string& path, bool force) {
 
 Result<Secret> get_passphrase(const CreateCommandOptions& options) {
   if (!options.key_file) {
-    return read_passphrase(
-        "Enter passphrase for " + printable(options.create.container) + ": ", true);
+    return read_passphrase("Enter passphrase for " + printable(options.create.container) + ": ",
+                           true);
   }
   std::string warning;
   auto content = read_key_file(*options.key_file, warning);
@@ -78,8 +78,8 @@ Result<std::optional<PlainSource>> prepare_source(const std::optional<std::strin
     create.size_bytes = source.size_bytes;
   }
   if (create.size_bytes != 0 && create.size_bytes < source.size_bytes) {
-    return fail(Errc::invalid_argument, *from + " has " + std::to_string(source.size_bytes) +
-                                            " bytes, more than --size");
+    return fail(Errc::invalid_argument,
+                *from + " has " + std::to_string(source.size_bytes) + " bytes, more than --size");
   }
   return std::optional<PlainSource>(std::move(source));
 }
@@ -118,9 +118,8 @@ Result<CreatePlan> create(CreateCommandOptions& options) {
   }
   CRYPTIMG_ASSIGN_OR_RETURN(const Secret passphrase, get_passphrase(options));
   std::vector<std::string> warnings;
-  const Status created = source
-                             ? create_container_from(create, *source, passphrase, warnings)
-                             : create_container(create, passphrase, warnings);
+  const Status created = source ? create_container_from(create, *source, passphrase, warnings)
+                                : create_container(create, passphrase, warnings);
   for (const std::string& warning : warnings) {
     warn(warning);
   }

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "engines/engines.h"
 #include "fuse/commands.h"
@@ -17,13 +17,12 @@ void print_json(const std::vector<EngineInfo>& engines) {
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (const EngineInfo& engine : engines) {
     array.push_back({{"name", engine.name},
-                     {"description", printable(engine.description)},
+                     {"description", valid_text(engine.description)},
                      {"usable", engine.usable},
                      {"chosen", engine.chosen},
-                     {"reason", printable(engine.reason)}});
+                     {"reason", valid_text(engine.reason)}});
   }
-  const nlohmann::ordered_json object = {{"engines", std::move(array)}};
-  std::printf("%s\n", object.dump(2).c_str());
+  std::printf("%s\n", nlohmann::ordered_json{{"engines", array}}.dump(2, ' ', true).c_str());
 }
 
 void print_table(const std::vector<EngineInfo>& engines, const std::string& cipher) {

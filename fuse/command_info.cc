@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <cstdint>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "core/container.h"
 #include "fuse/commands.h"
@@ -13,11 +14,11 @@ namespace {
 
 nlohmann::ordered_json to_json(const KeyslotInfo& slot) {
   return {{"number", slot.number},
-          {"priority", printable(slot.priority)},
+          {"priority", valid_text(slot.priority)},
           {"key_size_bits", std::uint64_t{slot.key_size_bytes} * 8},
-          {"area_cipher", printable(slot.area_cipher)},
-          {"kdf", printable(slot.kdf)},
-          {"kdf_hash", printable(slot.kdf_hash)},
+          {"area_cipher", valid_text(slot.area_cipher)},
+          {"kdf", valid_text(slot.kdf)},
+          {"kdf_hash", valid_text(slot.kdf_hash)},
           {"iterations", slot.iterations},
           {"memory_kib", slot.memory_kib},
           {"parallel", slot.parallel},
@@ -27,17 +28,17 @@ nlohmann::ordered_json to_json(const KeyslotInfo& slot) {
 nlohmann::ordered_json to_json(const ContainerInfo& info) {
   nlohmann::ordered_json requirements = nlohmann::ordered_json::array();
   for (const std::string& requirement : info.requirements) {
-    requirements.push_back(printable(requirement));
+    requirements.push_back(valid_text(requirement));
   }
   nlohmann::ordered_json keyslots = nlohmann::ordered_json::array();
   for (const KeyslotInfo& slot : info.keyslots) {
     keyslots.push_back(to_json(slot));
   }
   return {{"type", info.type},
-          {"uuid", printable(info.uuid)},
-          {"label", printable(info.label)},
-          {"subsystem", printable(info.subsystem)},
-          {"cipher", printable(info.cipher)},
+          {"uuid", valid_text(info.uuid)},
+          {"label", valid_text(info.label)},
+          {"subsystem", valid_text(info.subsystem)},
+          {"cipher", valid_text(info.cipher)},
           {"key_size_bits", std::uint64_t{info.key_size_bytes} * 8},
           {"sector_size", info.sector_size_bytes},
           {"data_offset", info.data_offset_bytes},
@@ -46,7 +47,7 @@ nlohmann::ordered_json to_json(const ContainerInfo& info) {
           {"detached_header", info.detached_header},
           {"requirements", std::move(requirements)},
           {"mountable", info.refusal.empty()},
-          {"refusal", printable(info.refusal)},
+          {"refusal", valid_text(info.refusal)},
           {"keyslots", std::move(keyslots)}};
 }
 
@@ -123,7 +124,7 @@ ExitCode run_info(const std::string& container, const std::optional<std::string>
     return report(info.error(), json);
   }
   if (json) {
-    std::printf("%s\n", to_json(*info).dump(2).c_str());
+    std::printf("%s\n", to_json(*info).dump(2, ' ', true).c_str());
   } else {
     print_text(*info);
   }

@@ -2,11 +2,11 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "fuse/commands.h"
 #include "fuse/control.h"
@@ -47,13 +47,13 @@ std::optional<Json> ask_daemon(const MountEntry& mount, std::string& state) {
 Json describe(const MountEntry& mount) {
   std::string state;
   const std::optional<Json> daemon = ask_daemon(mount, state);
-  Json object = {{"mountpoint", printable(mount.mountpoint)},
-                 {"container", printable(mount.container)},
-                 {"state", state},
-                 {"read_only", mount.read_only},
-                 {"owner", mount.owner},
-                 {"device", std::to_string(mount.device_major) + ":" +
-                                std::to_string(mount.device_minor)}};
+  Json object = {
+      {"mountpoint", valid_text(mount.mountpoint)},
+      {"container", valid_text(mount.container)},
+      {"state", state},
+      {"read_only", mount.read_only},
+      {"owner", mount.owner},
+      {"device", std::to_string(mount.device_major) + ":" + std::to_string(mount.device_minor)}};
   if (daemon) {
     // What the mount table says stands: the daemon's own words for it are not escaped.
     for (const auto& [key, value] : daemon->items()) {
@@ -87,13 +87,13 @@ void print_text(const Json& mount) {
               human_size(number(mount, "image_size")).c_str(), word(mount, "cipher").c_str(),
               word(mount, "engine").c_str(), number(mount, "pid"));
   const Json counters = mount.value("counters", Json::object());
-  std::printf("  %" PRIu64 " reads (%s), %" PRIu64 " writes (%s), %" PRIu64
-              " flushes, %" PRIu64 " in flight\n",
+  std::printf("  %" PRIu64 " reads (%s), %" PRIu64 " writes (%s), %" PRIu64 " flushes, %" PRIu64
+              " in flight\n",
               number(counters, "reads"), human_size(number(counters, "read_bytes")).c_str(),
               number(counters, "writes"), human_size(number(counters, "written_bytes")).c_str(),
               number(counters, "flushes"), number(mount, "in_flight"));
-  const std::uint64_t errors = number(counters, "read_errors") +
-                               number(counters, "write_errors") + number(counters, "flush_errors");
+  const std::uint64_t errors = number(counters, "read_errors") + number(counters, "write_errors") +
+                               number(counters, "flush_errors");
   if (errors != 0 || word(mount, "flush") == "failed") {
     std::printf("  %" PRIu64 " errors%s\n", errors,
                 word(mount, "flush") == "failed" ? "; a flush has failed: data may be lost" : "");
@@ -118,8 +118,8 @@ ExitCode run_status(const std::optional<std::string>& target, bool json) {
     array.push_back(describe(mount));
   }
   if (json) {
-    const Json object = {{"mounts", std::move(array)}};
-    std::printf("%s\n", object.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::printf("%s\n",
+                Json{{"mounts", array}}.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
     return ExitCode::ok;
   }
   for (const Json& mount : array) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <poll.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
@@ -70,6 +71,10 @@ Status wait_for_end(Daemon& daemon, const MountEntry& mount) {
     pollfd ended{daemon.process.get(), POLLIN, 0};
     while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
     }
+    // Ended is not yet gone: whoever minds it (its janitor, or init) has to collect it, soon.
+    for (int i = 0; i < 500 && ::kill(daemon.client.daemon_pid(), 0) == 0; ++i) {
+      ::poll(nullptr, 0, 2);
+    }
   }
   return result;
 }
@@ -79,10 +84,10 @@ Error with_holders(Error error, const MountEntry& mount) {
   for (const std::string& holder : find_holders(mount)) {
     holders += (holders.empty() ? "" : ", ") + holder;
   }
-  error.message = mount.mountpoint + " is in use" +
-                  (holders.empty() ? " by someone that cannot be seen from here"
-                                   : " by " + holders) +
-                  "; end that first, or see --lazy";
+  error.message =
+      mount.mountpoint + " is in use" +
+      (holders.empty() ? " by someone that cannot be seen from here" : " by " + holders) +
+      "; end that first, or see --lazy";
   return error;
 }
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/create_from.h"
 
-#include <fcntl.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -20,6 +15,11 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/buffer_pool.h"
 #include "core/encrypted_image.h"
@@ -201,9 +201,9 @@ Status fill(const std::string& path, const PlainSource& source, const Secret& pa
   CRYPTIMG_ASSIGN_OR_RETURN(Container container, Container::open(open_options));
   const ContainerInfo& info = container.info();
   if (info.image_size_bytes < source.size_bytes) {
-    return fail(Errc::invalid_argument,
-                source.path + " has " + std::to_string(source.size_bytes) +
-                    " bytes, more than the image's " + std::to_string(info.image_size_bytes));
+    return fail(Errc::invalid_argument, source.path + " has " + std::to_string(source.size_bytes) +
+                                            " bytes, more than the image's " +
+                                            std::to_string(info.image_size_bytes));
   }
   const CipherSpec spec = container.spec();
   CRYPTIMG_ASSIGN_OR_RETURN(const Secret key, container.unlock(passphrase, std::nullopt));
@@ -217,10 +217,10 @@ Status fill(const std::string& path, const PlainSource& source, const Secret& pa
       EncryptedImage::create(container.take_device(), *engine, spec, key, options, 1));
   Status status = copy_into(*image, completion, source);
   if (!status && status.error().message.empty()) {
-    status.error().message = "cannot write the content of " + source.path + " into the container" +
-                             (status.error().os_errno != 0
-                                  ? std::string(": ") + std::strerror(status.error().os_errno)
-                                  : std::string());
+    status.error().message =
+        "cannot write the content of " + source.path + " into the container" +
+        (status.error().os_errno != 0 ? std::string(": ") + std::strerror(status.error().os_errno)
+                                      : std::string());
   }
   return status;
 }

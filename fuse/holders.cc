@@ -2,8 +2,6 @@
 //
 // find_holders() of mount_table.h: who keeps a mount busy. Asks /proc and /sys only, never the
 // mounted file system itself, which may be stalled.
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,6 +11,8 @@
 #include <string_view>
 #include <system_error>
 #include <vector>
+
+#include <unistd.h>
 
 #include "fuse/mount_table.h"
 
@@ -107,14 +107,16 @@ std::string loop_phrase(const fs::path& disk, const std::vector<MountEntry>& mou
   const std::string name = "/dev/" + disk.filename().string();
   const std::vector<std::string> numbers = devices_of(disk);
   std::string used_by;
-  const auto add = [&](const std::string& what) { used_by += (used_by.empty() ? "" : ", ") + what; };
+  const auto add = [&](const std::string& what) {
+    used_by += (used_by.empty() ? "" : ", ") + what;
+  };
   for (const MountEntry& mount : mounts) {
     const std::string number =
         std::to_string(mount.device_major) + ":" + std::to_string(mount.device_minor);
     const std::string_view rest =
         std::string_view(mount.container).substr(std::min(name.size(), mount.container.size()));
-    const bool named = mount.container.compare(0, name.size(), name) == 0 &&
-                       (rest.empty() || rest.front() == 'p');
+    const bool named =
+        mount.container.compare(0, name.size(), name) == 0 && (rest.empty() || rest.front() == 'p');
     if (named || std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
       add("mounted on " + mount.mountpoint);
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The program: parses the command line and runs the command it names.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
 #include <type_traits>
 #include <variant>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "fuse/cli.h"
 #include "fuse/commands.h"
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     std::fputs("cryptimg: out of memory.\n", stderr);
     return static_cast<int>(cryptimg::ExitCode::memory);
   } catch (const std::exception& error) {
-    return static_cast<int>(
-        cryptimg::report({cryptimg::Errc::io, 0, std::string("unexpected failure: ") + error.what()}));
+    return static_cast<int>(cryptimg::report(
+        {cryptimg::Errc::io, 0, std::string("unexpected failure: ") + error.what()}));
   }
 }

@@ -14,8 +14,8 @@
 namespace cryptimg {
 namespace {
 
-constexpr std::uint64_t kMaxKeyslot = 31;                        // LUKS2 has 32
-constexpr std::uint64_t kMaxWorkers = 256;                       // more than any use
+constexpr std::uint64_t kMaxKeyslot = 31;                         // LUKS2 has 32
+constexpr std::uint64_t kMaxWorkers = 256;                        // more than any use
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;  // far above FUSE's 1 MiB
 constexpr std::uint64_t kMaxId = std::numeric_limits<std::uint32_t>::max() - 1;  // -1: no one
 
@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 7> kLogLevels = {"trace", "debug",    "in
 // Words of fstab(5) and mount(8) for whoever reads fstab; nosuid and nodev hold on every FUSE
 // mount, and the one file there is cannot be executed.
 constexpr std::array<std::string_view, 13> kIgnored = {
-    "defaults", "auto",  "noauto",  "nofail", "user",   "nouser", "users", "group",
-    "owner",    "_netdev", "nosuid", "nodev",  "noexec"};
+    "defaults", "auto",  "noauto",  "nofail", "user",  "nouser", "users",
+    "group",    "owner", "_netdev", "nosuid", "nodev", "noexec"};
 
 bool is_ignored(std::string_view word) {
   return std::find(kIgnored.begin(), kIgnored.end(), word) != kIgnored.end() ||

@@ -4,12 +4,12 @@
 // container's absolute path). No state file. Pure reading, any thread.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "core/result.h"
 
@@ -22,8 +22,8 @@ struct MountEntry {
   std::string mountpoint;          // unescaped
   std::string container;           // unescaped source
   std::string type;
-  std::string options;             // per mount and per superblock, joined by a comma
-  uid_t owner = 0;                 // user_id=
+  std::string options;  // per mount and per superblock, joined by a comma
+  uid_t owner = 0;      // user_id=
   bool read_only = false;
 };
 
@@ -38,7 +38,8 @@ Result<std::vector<MountEntry>> list_mounts();
 
 // The mounts that `target` names: as a mount point (the path itself, or MOUNTPOINT/image), else as
 // a container (same path, or the same file by device and inode). Works on a dead mount (ENOTCONN).
-std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts, const std::string& target);
+std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts,
+                                    const std::string& target);
 
 // Someone who keeps a mount busy, as one phrase: "process 1234 (dd)", "loop device /dev/loop3
 // (mounted on /srv)". Sees what the caller may see.

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/passphrase.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <termios.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -15,6 +10,11 @@
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "core/unique_fd.h"
 
@@ -233,6 +233,8 @@ Result<Secret> read_passphrase(const std::string& prompt, bool verify) {
   return first;
 }
 
-bool stdin_is_terminal() { return ::isatty(STDIN_FILENO) == 1; }
+bool stdin_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
 
 }  // namespace cryptimg

@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "fuse/commands.h"
 
@@ -52,9 +53,7 @@ bool is_control(std::uint32_t code_point) {
          (code_point >= 0x2066 && code_point <= 0x2069);
 }
 
-}  // namespace
-
-std::string printable(const std::string& text) {
+std::string escape(const std::string& text, bool controls) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
   out.reserve(text.size());
@@ -62,7 +61,7 @@ std::string printable(const std::string& text) {
   while (!rest.empty()) {
     const Sequence sequence = decode(rest);
     const std::size_t length = sequence.length == 0 ? 1 : sequence.length;
-    if (sequence.length != 0 && !is_control(sequence.code_point)) {
+    if (sequence.length != 0 && !(controls && is_control(sequence.code_point))) {
       out.append(rest.substr(0, length));
     } else {
       for (const char c : rest.substr(0, length)) {
@@ -75,6 +74,16 @@ std::string printable(const std::string& text) {
   return out;
 }
 
+}  // namespace
+
+std::string printable(const std::string& text) {
+  return escape(text, true);
+}
+
+std::string valid_text(const std::string& text) {
+  return escape(text, false);
+}
+
 ExitCode report(const Error& error, bool json) {
   std::string message = error.message;
   if (message.empty()) {
@@ -83,7 +92,8 @@ ExitCode report(const Error& error, bool json) {
   message = printable(message);
   const ExitCode code = exit_code(error);
   if (json) {
-    const nlohmann::ordered_json object = {{"error", message}, {"exit_code", static_cast<int>(code)}};
+    const nlohmann::ordered_json object = {{"error", message},
+                                           {"exit_code", static_cast<int>(code)}};
     std::fprintf(stderr, "%s\n", object.dump().c_str());
   } else {
     std::fprintf(stderr, "cryptimg: %s.\n", message.c_str());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // unmount() of mount_table.h. Also used by the janitor process after fork: it keeps no state.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <string>
 #include <vector>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/unique_fd.h"
 #include "fuse/mount_table.h"
@@ -59,7 +59,8 @@ Result<int> run_fusermount(const std::string& mountpoint, bool lazy, std::string
   writer.reset();
   if (error != 0) {
     return fail(Errc::unavailable,
-                "cannot unmount " + mountpoint + ": fusermount3 cannot be run; install fuse3", error);
+                "cannot unmount " + mountpoint + ": fusermount3 cannot be run; install fuse3",
+                error);
   }
 
   std::array<char, 512> piece;

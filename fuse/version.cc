@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <string>
+
 #include <fuse_lowlevel.h>
 #include <openssl/crypto.h>
 #include <sodium.h>
-
-#include <string>
 
 #include "engines/engines.h"
 #include "fuse/cli.h"

@@ -18,7 +18,8 @@ libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_l
 fd = os.open(sys.argv[1], os.O_RDWR)
 mode, offset, length = (int(word, 0) for word in sys.argv[2:5])
 got = 0 if libc.fallocate(fd, mode, offset, length) == 0 else ctypes.get_errno()
-print(errno.errorcode.get(got, "OK"))
+names = {0: "OK", errno.EOPNOTSUPP: "EOPNOTSUPP"}
+print(names.get(got) or errno.errorcode[got])
 PY
 call() { python3 "$work/call.py" "$mnt/image" "$@"; }
 zero() { dd if=/dev/zero of="$work/plain" bs=1 seek="$1" count="$2" conv=notrunc status=none; }

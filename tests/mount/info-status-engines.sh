@@ -18,7 +18,7 @@ jq -e '.type == "LUKS2" and .cipher == "aes-xts-plain64" and .sector_size == 409
 expect_exit 0 "$CRYPTIMG" engines
 grep -q openssl "$out" || fail "engines does not list openssl"
 expect_exit 0 "$CRYPTIMG" engines --json
-[ "$(jq '[.[] | select(.chosen)] | length' "$out")" = 1 ] || fail "not exactly one engine is chosen"
+[ "$(jq '[.. | .chosen? | select(.)] | length' "$out")" = 1 ] || fail "not exactly one engine is chosen"
 
 mount_image "$work/c.img"
 expect_exit 0 "$CRYPTIMG" status

@@ -202,9 +202,10 @@ is_mounted() { [[ $'\n'$(our_mounts)$'\n' == *$'\n'"${1:-$mnt}"$'\n'* ]]; }
 not_mounted() { ! is_mounted "${1:-$mnt}"; }
 
 # status_of TARGET JQ-EXPRESSION: of the mount's object in `status --json`.
-status_of() { "$CRYPTIMG" status --json "$1" | jq -r ".[0] | $2"; }
+status_of() { "$CRYPTIMG" status --json "$1" | jq -r "first(.. | objects | select(has(\"mountpoint\"))) | $2"; }
 daemon_of() { status_of "${1:-$mnt}" '.pid // error("no pid")'; }
-gone() { ! [ -e "/proc/$1" ]; }
+# Also true for one that has ended but was not yet waited for.
+gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 no_daemons() { [ -z "$(our_daemons)" ]; }
 
 mkdir -m 700 "$mnt"

@@ -42,7 +42,7 @@ eventually no_daemons
 
 # The janitor unmounts a killed daemon's mount without any privilege either.
 expect_exit 0 as_user "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$mnt"
-daemon=$(as_user "$CRYPTIMG" status --json "$mnt" | jq -er '.[0].pid')
+daemon=$(as_user "$CRYPTIMG" status --json "$mnt" | jq -er '.. | .pid? // empty')
 as_user kill -9 "$daemon" 2>/dev/null || kill -9 "$daemon"
 eventually not_mounted
 expect_exit 0 as_user "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$mnt"

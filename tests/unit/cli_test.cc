@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/cli.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace cryptimg {
 namespace {
@@ -44,12 +44,40 @@ bool says(const std::string& text, const std::string& part) {
 }
 
 TEST(Cli, CreateWithEveryOption) {
-  const auto options = parsed<CreateCommandOptions>(
-      {"create", "c.img", "--size", "1G", "--type", "luks1", "--cipher", "aes-cbc-plain64",
-       "--key-size", "256", "--sector-size", "512", "--pbkdf", "pbkdf2", "--pbkdf-memory", "64",
-       "--pbkdf-parallel", "2", "--pbkdf-force-iterations", "1000", "--iter-time", "5",
-       "--key-file", "-", "--header", "h", "--label", "", "--uuid", "u", "--from", "f",
-       "--preallocate", "--force"});
+  const auto options = parsed<CreateCommandOptions>({"create",
+                                                     "c.img",
+                                                     "--size",
+                                                     "1G",
+                                                     "--type",
+                                                     "luks1",
+                                                     "--cipher",
+                                                     "aes-cbc-plain64",
+                                                     "--key-size",
+                                                     "256",
+                                                     "--sector-size",
+                                                     "512",
+                                                     "--pbkdf",
+                                                     "pbkdf2",
+                                                     "--pbkdf-memory",
+                                                     "64",
+                                                     "--pbkdf-parallel",
+                                                     "2",
+                                                     "--pbkdf-force-iterations",
+                                                     "1000",
+                                                     "--iter-time",
+                                                     "5",
+                                                     "--key-file",
+                                                     "-",
+                                                     "--header",
+                                                     "h",
+                                                     "--label",
+                                                     "",
+                                                     "--uuid",
+                                                     "u",
+                                                     "--from",
+                                                     "f",
+                                                     "--preallocate",
+                                                     "--force"});
   EXPECT_EQ(options.create.container, "c.img");
   EXPECT_EQ(options.create.size_bytes, std::uint64_t{1} << 30);
   EXPECT_EQ(options.create.type, "luks1");
@@ -79,10 +107,33 @@ TEST(Cli, CreateLeavesWhatWasNotSaidOpen) {
 }
 
 TEST(Cli, MountWithEveryOption) {
-  const auto options = parsed<MountOptions>(
-      {"mount", "-r", "-d", "k", "--header", "h", "--key-slot", "7", "--engine", "openssl",
-       "--workers", "3", "--max-read-size", "64K", "--max-write-size", "4096", "-f", "--log-file",
-       "l", "--log-level", "debug", "-o", "allow_other,uid=5", "-o", "umask=027", "c.img", "/mnt"});
+  const auto options = parsed<MountOptions>({"mount",
+                                             "-r",
+                                             "-d",
+                                             "k",
+                                             "--header",
+                                             "h",
+                                             "--key-slot",
+                                             "7",
+                                             "--engine",
+                                             "openssl",
+                                             "--workers",
+                                             "3",
+                                             "--max-read-size",
+                                             "64K",
+                                             "--max-write-size",
+                                             "4096",
+                                             "-f",
+                                             "--log-file",
+                                             "l",
+                                             "--log-level",
+                                             "debug",
+                                             "-o",
+                                             "allow_other,uid=5",
+                                             "-o",
+                                             "umask=027",
+                                             "c.img",
+                                             "/mnt"});
   EXPECT_EQ(options.container, "c.img");
   EXPECT_EQ(options.mountpoint, "/mnt");
   EXPECT_TRUE(options.read_only);

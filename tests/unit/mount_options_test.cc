@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/mount_options.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace cryptimg {
 namespace {
@@ -80,8 +80,9 @@ TEST(MountWords, ABackslashKeepsACommaInAValue) {
 }
 
 TEST(MountWords, OthersAreRefusedByName) {
-  for (const char* text : {"nonsense", "suid", "dev", "sync", "ro=1", "allow_other=1", "uid", "key-file",
-                           "container=/x", "key_file=/k", "fsname=x", "subtype=x", "=", "=x"}) {
+  for (const char* text :
+       {"nonsense", "suid", "dev", "sync", "ro=1", "allow_other=1", "uid", "key-file",
+        "container=/x", "key_file=/k", "fsname=x", "subtype=x", "=", "=x"}) {
     EXPECT_NE(refusal(text), "") << text;
   }
   EXPECT_NE(refusal("ro,nonsense").find("nonsense"), std::string::npos);
@@ -89,10 +90,10 @@ TEST(MountWords, OthersAreRefusedByName) {
 }
 
 TEST(MountWords, ValuesOutOfRangeAreRefusedNamingTheOption) {
-  for (const char* text : {"uid=x", "uid=4294967295", "gid=-1", "umask=9", "umask=1000", "workers=",
-                           "workers=257", "key-slot=32", "key-slot=-1", "max-read-size=2G",
-                           "max-write-size=1.5K", "log-level=loud", "key-file=", "engine=",
-                           "header=", "log-file="}) {
+  for (const char* text :
+       {"uid=x", "uid=4294967295", "gid=-1", "umask=9", "umask=1000", "workers=", "workers=257",
+        "key-slot=32", "key-slot=-1", "max-read-size=2G", "max-write-size=1.5K", "log-level=loud",
+        "key-file=", "engine=", "header=", "log-file="}) {
     const std::string option = std::string(text).substr(0, std::string(text).find('='));
     EXPECT_EQ(refusal(text).substr(0, option.size()), option) << text;
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/mount_table.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace cryptimg {
 namespace {
@@ -32,8 +32,7 @@ TEST(MountTable, OnlyOurTypeWithEscapesUndone) {
   EXPECT_EQ(mounts[0].type, "fuse.cryptimg");
   EXPECT_EQ(mounts[0].owner, 1000U);
   EXPECT_FALSE(mounts[0].read_only);
-  EXPECT_EQ(mounts[0].options,
-            "rw,nosuid,nodev,relatime,rw,user_id=1000,group_id=1000");
+  EXPECT_EQ(mounts[0].options, "rw,nosuid,nodev,relatime,rw,user_id=1000,group_id=1000");
   EXPECT_EQ(mounts[1].mountpoint, "/mnt/a b\\c");
   EXPECT_EQ(mounts[1].container, "/odd\t\n,name\\");
   EXPECT_TRUE(mounts[1].read_only);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/sizes.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
+
+#include <gtest/gtest.h>
 
 namespace cryptimg {
 namespace {
@@ -18,7 +18,8 @@ TEST(Sizes, SuffixesArePowersOf1024) {
 }
 
 TEST(Sizes, WhatIsNoSizeIsRefused) {
-  for (const char* text : {"", "K", "-1", "+1", " 1", "1 ", "1KB", "1KK", "1.5G", "0x10", "1P", "x"}) {
+  for (const char* text :
+       {"", "K", "-1", "+1", " 1", "1 ", "1KB", "1KK", "1.5G", "0x10", "1P", "x"}) {
     EXPECT_FALSE(parse_size(text)) << text;
   }
 }
