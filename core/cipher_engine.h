@@ -45,7 +45,8 @@ struct CipherSpec {
 // aes-xts-{plain,plain64}, aes-cbc-{plain,plain64,essiv:sha256} are.
 std::string cipher_name(const CipherSpec& spec);
 Result<CipherSpec> parse_cipher_name(std::string_view name);
-// Checks key and sector size against the mode. unsupported, naming the value, where they do not fit.
+// Checks key and sector size against the mode. unsupported, naming the value, where they do not
+// fit.
 Status check_spec(const CipherSpec& spec);
 
 // What an engine is good at; the policy that follows from it is the pipeline's.

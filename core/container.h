@@ -44,8 +44,8 @@ struct ContainerInfo {
   std::string cipher;     // as written: "aes-xts-plain64"
   std::uint32_t key_size_bytes = 0;
   std::uint32_t sector_size_bytes = 0;
-  std::uint64_t data_offset_bytes = 0;   // in the data file
-  std::uint64_t image_size_bytes = 0;    // of the decrypted image, 0 where it cannot be told
+  std::uint64_t data_offset_bytes = 0;    // in the data file
+  std::uint64_t image_size_bytes = 0;     // of the decrypted image, 0 where it cannot be told
   std::uint64_t metadata_size_bytes = 0;  // one copy of the LUKS2 header; 0 for LUKS1
   bool detached_header = false;
   std::vector<KeyslotInfo> keyslots;
@@ -55,8 +55,8 @@ struct ContainerInfo {
 };
 
 struct OpenOptions {
-  std::string container;                   // file or block device with the data
-  std::optional<std::string> header;       // detached header
+  std::string container;              // file or block device with the data
+  std::optional<std::string> header;  // detached header
   bool read_only = false;
 };
 
@@ -67,8 +67,9 @@ class Container {
   // with other readers. Never changes a byte of either file, not even to repair a header.
   // Failures: not_found, permission, busy, corrupt (no LUKS header, or one that contradicts itself
   // or the device's size), unsupported (naming what was found; also neither file nor block device).
-  // libcryptsetup keeps descriptors of its own open until this is destroyed. Read-write refuses a container
-  // shorter than its header says, naming both sizes; read-only serves it (reads past the end: io).
+  // libcryptsetup keeps descriptors of its own open until this is destroyed. Read-write refuses a
+  // container shorter than its header says, naming both sizes; read-only serves it (reads past the
+  // end: io).
   static Result<Container> open(const OpenOptions& options);
 
   // What the header of a container says, without locking anything. For `info`.

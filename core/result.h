@@ -90,12 +90,12 @@ inline tl::unexpected<Error> fail_errno(int os_errno, const std::string& what) {
 #define CRYPTIMG_CONCAT(a, b) CRYPTIMG_CONCAT_INNER(a, b)
 
 // Returns the Error of `expr` (a Status or Result) from the enclosing function.
-#define CRYPTIMG_RETURN_IF_ERROR(expr)                          \
-  do {                                                          \
-    auto cryptimg_status = (expr);                              \
-    if (!cryptimg_status) {                                     \
+#define CRYPTIMG_RETURN_IF_ERROR(expr)                           \
+  do {                                                           \
+    auto cryptimg_status = (expr);                               \
+    if (!cryptimg_status) {                                      \
       return tl::unexpected(std::move(cryptimg_status.error())); \
-    }                                                           \
+    }                                                            \
   } while (false)
 
 // `decl = value of expr`, or returns the Error from the enclosing function.

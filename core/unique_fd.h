@@ -3,9 +3,9 @@
 // UniqueFd: sole owner of one file descriptor. Move-only; not for sharing between threads.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include <unistd.h>
 
 namespace cryptimg {
 

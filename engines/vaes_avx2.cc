@@ -242,36 +242,15 @@ void ecb_encrypt(const uint8_t* keys, const uint8_t* source, uint8_t* target, si
   }
 }
 
-void xts_encrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* tweaks,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? xts<Way::encrypt, 14>(keys, tweaks, sector_bytes, sectors, source, target)
-  : rounds == 12 ? xts<Way::encrypt, 12>(keys, tweaks, sector_bytes, sectors, source, target)
-                 : xts<Way::encrypt, 10>(keys, tweaks, sector_bytes, sectors, source, target);
-}
+using SectorRoutine = void (*)(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes,
+                               size_t sectors, const uint8_t* source, uint8_t* target);
 
-void xts_decrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* tweaks,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? xts<Way::decrypt, 14>(keys, tweaks, sector_bytes, sectors, source, target)
-  : rounds == 12 ? xts<Way::decrypt, 12>(keys, tweaks, sector_bytes, sectors, source, target)
-                 : xts<Way::decrypt, 10>(keys, tweaks, sector_bytes, sectors, source, target);
-}
-
-void cbc_encrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* ivs,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? cbc_encrypt<14>(keys, ivs, sector_bytes, sectors, source, target)
-  : rounds == 12 ? cbc_encrypt<12>(keys, ivs, sector_bytes, sectors, source, target)
-                 : cbc_encrypt<10>(keys, ivs, sector_bytes, sectors, source, target);
-}
-
-void cbc_decrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* ivs,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? cbc_decrypt<14>(keys, ivs, sector_bytes, sectors, source, target)
-  : rounds == 12 ? cbc_decrypt<12>(keys, ivs, sector_bytes, sectors, source, target)
-                 : cbc_decrypt<10>(keys, ivs, sector_bytes, sectors, source, target);
+// The routine for 10, 12 or 14 rounds.
+template <SectorRoutine k10, SectorRoutine k12, SectorRoutine k14>
+void by_rounds(const uint8_t* keys, unsigned rounds, const uint8_t* ivs, size_t sector_bytes,
+               size_t sectors, const uint8_t* source, uint8_t* target) {
+  const SectorRoutine routine = rounds == 14 ? k14 : rounds == 12 ? k12 : k10;
+  routine(keys, ivs, sector_bytes, sectors, source, target);
 }
 
 void ecb_encrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* source, uint8_t* target,
@@ -287,12 +266,14 @@ void clear_registers() {
 
 }  // namespace
 
-const VaesKernels kVaesAvx2 = {"avx2",
-                               ecb_encrypt_entry,
-                               xts_encrypt_entry,
-                               xts_decrypt_entry,
-                               cbc_encrypt_entry,
-                               cbc_decrypt_entry,
-                               clear_registers};
+const VaesKernels kVaesAvx2 = {
+    "avx2",
+    ecb_encrypt_entry,
+    by_rounds<xts<Way::encrypt, 10>, xts<Way::encrypt, 12>, xts<Way::encrypt, 14>>,
+    by_rounds<xts<Way::decrypt, 10>, xts<Way::decrypt, 12>, xts<Way::decrypt, 14>>,
+    by_rounds<cbc_encrypt<10>, cbc_encrypt<12>, cbc_encrypt<14>>,
+    by_rounds<cbc_decrypt<10>, cbc_decrypt<12>, cbc_decrypt<14>>,
+    clear_registers,
+};
 
 }  // namespace cryptimg

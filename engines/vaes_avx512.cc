@@ -170,20 +170,22 @@ VAES_INLINE void transpose(__m512i& a, __m512i& b, __m512i& c, __m512i& d) {
   d = _mm512_shuffle_i64x2(ab_high, cd_high, 0xdd);
 }
 
-// One line of four sectors, `stride` bytes apart: block b of each, in blocks[b].
-VAES_INLINE void load_line(const uint8_t* source, size_t stride, __m512i (&blocks)[4]) {
+// One line of four sectors, the i-th at address at(i): block b of each, in blocks[b].
+template <typename At>
+VAES_INLINE void load_line(At at, __m512i (&blocks)[4]) {
 #pragma GCC unroll 4
   for (size_t i = 0; i < 4; ++i) {
-    blocks[i] = load(source + stride * i);
+    blocks[i] = load(at(i));
   }
   transpose(blocks[0], blocks[1], blocks[2], blocks[3]);
 }
 
-VAES_INLINE void store_line(uint8_t* target, size_t stride, __m512i (&blocks)[4]) {
+template <typename At>
+VAES_INLINE void store_line(At at, __m512i (&blocks)[4]) {
   transpose(blocks[0], blocks[1], blocks[2], blocks[3]);
 #pragma GCC unroll 4
   for (size_t i = 0; i < 4; ++i) {
-    store(target + stride * i, blocks[i]);
+    store(at(i), blocks[i]);
   }
 }
 
@@ -219,13 +221,9 @@ void cbc_encrypt_sixteens(const uint8_t* keys, const uint8_t* ivs, size_t sector
   __m512i chain[kGroups] = {};
   const size_t lines = sector_bytes / kVectorBytes;
   const size_t total_lines = sectors / 16 * lines;
-  size_t line[kGroups];    // of the group's current sectors; `lines` when it has to start anew
-  size_t offset[kGroups];  // of the group's first sector
-#pragma GCC unroll 4
-  for (size_t g = 0; g < kGroups; ++g) {
-    line[g] = lines;
-    offset[g] = 4 * g * sector_bytes;
-  }
+  // Of each group: the line it is at, `lines` when it has to start anew, and its first sector.
+  size_t line[kGroups] = {lines, lines, lines, lines};
+  size_t offset[kGroups] = {0, 4 * sector_bytes, 8 * sector_bytes, 12 * sector_bytes};
   for (size_t step = 0; step < total_lines + kSkewLines * (kGroups - 1); ++step) {
     __m512i blocks[kGroups][4];
     size_t at[kGroups];
@@ -240,13 +238,15 @@ void cbc_encrypt_sixteens(const uint8_t* keys, const uint8_t* ivs, size_t sector
         chain[g] = load(ivs + offset[g] / sector_bytes * 16);
       }
       at[g] = offset[g] + kVectorBytes * line[g];
-      load_line(active[g] ? source + at[g] : idle, active[g] ? sector_bytes : 0, blocks[g]);
+      load_line([&](size_t i) { return active[g] ? source + at[g] + sector_bytes * i : idle; },
+                blocks[g]);
       line[g] += active[g] ? 1 : 0;
     }
     chain_line<kRounds>(keys, chain, blocks);
 #pragma GCC unroll 4
     for (size_t g = 0; g < kGroups; ++g) {
-      store_line(active[g] ? target + at[g] : idle, active[g] ? sector_bytes : 0, blocks[g]);
+      store_line([&](size_t i) { return active[g] ? target + at[g] + sector_bytes * i : idle; },
+                 blocks[g]);
     }
   }
 }
@@ -273,20 +273,12 @@ void cbc_encrypt_few(const uint8_t* keys, const uint8_t* ivs, size_t sector_byte
     __m512i blocks[kGroups][4];
 #pragma GCC unroll 4
     for (size_t g = 0; g < kGroups; ++g) {
-#pragma GCC unroll 4
-      for (size_t i = 0; i < 4; ++i) {
-        blocks[g][i] = load(source + place(g, i) * sector_bytes + line);
-      }
-      transpose(blocks[g][0], blocks[g][1], blocks[g][2], blocks[g][3]);
+      load_line([&](size_t i) { return source + place(g, i) * sector_bytes + line; }, blocks[g]);
     }
     chain_line<kRounds>(keys, chain, blocks);
 #pragma GCC unroll 4
     for (size_t g = 0; g < kGroups; ++g) {
-      transpose(blocks[g][0], blocks[g][1], blocks[g][2], blocks[g][3]);
-#pragma GCC unroll 4
-      for (size_t i = 0; i < 4; ++i) {
-        store(target + place(g, i) * sector_bytes + line, blocks[g][i]);
-      }
+      store_line([&](size_t i) { return target + place(g, i) * sector_bytes + line; }, blocks[g]);
     }
   }
 }
@@ -336,65 +328,40 @@ void cbc_encrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, s
 
 template <int kRounds>
 void ecb_encrypt(const uint8_t* keys, const uint8_t* source, uint8_t* target, size_t blocks) {
-  size_t i = 0;
-  for (; i + 4 * kLanes <= blocks; i += 4 * kLanes) {
+  for (size_t i = 0; i < blocks; i += 4 * kLanes) {
     __m512i s[kLanes];
+    __mmask8 present[kLanes];  // two bits a block; those beyond the last are left alone
 #pragma GCC unroll 8
     for (size_t k = 0; k < kLanes; ++k) {
-      s[k] = load(source + 16 * i + kVectorBytes * k);
+      const size_t at = i + 4 * k;
+      const size_t here = at + 4 <= blocks ? 4 : at < blocks ? blocks - at : 0;
+      present[k] = static_cast<__mmask8>((1U << (2 * here)) - 1U);
+      s[k] = _mm512_maskz_loadu_epi64(present[k], source + 16 * at);
     }
     cipher<Way::encrypt, kRounds>(keys, s);
 #pragma GCC unroll 8
     for (size_t k = 0; k < kLanes; ++k) {
-      store(target + 16 * i + kVectorBytes * k, s[k]);
+      _mm512_mask_storeu_epi64(target + 16 * (i + 4 * k), present[k], s[k]);
     }
   }
-  for (; i < blocks; i += 4) {
-    const size_t rest = blocks - i < 4 ? blocks - i : 4;
-    const __mmask8 mask = static_cast<__mmask8>((1U << (2 * rest)) - 1U);
-    __m512i s[1] = {_mm512_maskz_loadu_epi64(mask, source + 16 * i)};
-    cipher<Way::encrypt, kRounds>(keys, s);
-    _mm512_mask_storeu_epi64(target + 16 * i, mask, s[0]);
-  }
 }
 
-void xts_encrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* tweaks,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? xts<Way::encrypt, 14>(keys, tweaks, sector_bytes, sectors, source, target)
-  : rounds == 12 ? xts<Way::encrypt, 12>(keys, tweaks, sector_bytes, sectors, source, target)
-                 : xts<Way::encrypt, 10>(keys, tweaks, sector_bytes, sectors, source, target);
-}
+using SectorRoutine = void (*)(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes,
+                               size_t sectors, const uint8_t* source, uint8_t* target);
 
-void xts_decrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* tweaks,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? xts<Way::decrypt, 14>(keys, tweaks, sector_bytes, sectors, source, target)
-  : rounds == 12 ? xts<Way::decrypt, 12>(keys, tweaks, sector_bytes, sectors, source, target)
-                 : xts<Way::decrypt, 10>(keys, tweaks, sector_bytes, sectors, source, target);
-}
-
-void cbc_encrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* ivs,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? cbc_encrypt<14>(keys, ivs, sector_bytes, sectors, source, target)
-  : rounds == 12 ? cbc_encrypt<12>(keys, ivs, sector_bytes, sectors, source, target)
-                 : cbc_encrypt<10>(keys, ivs, sector_bytes, sectors, source, target);
-}
-
-void cbc_decrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* ivs,
-                       size_t sector_bytes, size_t sectors, const uint8_t* source,
-                       uint8_t* target) {
-  rounds == 14   ? cbc_decrypt<14>(keys, ivs, sector_bytes, sectors, source, target)
-  : rounds == 12 ? cbc_decrypt<12>(keys, ivs, sector_bytes, sectors, source, target)
-                 : cbc_decrypt<10>(keys, ivs, sector_bytes, sectors, source, target);
+// The routine for 10, 12 or 14 rounds.
+template <SectorRoutine k10, SectorRoutine k12, SectorRoutine k14>
+void by_rounds(const uint8_t* keys, unsigned rounds, const uint8_t* ivs, size_t sector_bytes,
+               size_t sectors, const uint8_t* source, uint8_t* target) {
+  const SectorRoutine routine = rounds == 14 ? k14 : rounds == 12 ? k12 : k10;
+  routine(keys, ivs, sector_bytes, sectors, source, target);
 }
 
 void ecb_encrypt_entry(const uint8_t* keys, unsigned rounds, const uint8_t* source, uint8_t* target,
                        size_t blocks) {
-  rounds == 14   ? ecb_encrypt<14>(keys, source, target, blocks)
-  : rounds == 12 ? ecb_encrypt<12>(keys, source, target, blocks)
-                 : ecb_encrypt<10>(keys, source, target, blocks);
+  (rounds == 14   ? ecb_encrypt<14>
+   : rounds == 12 ? ecb_encrypt<12>
+                  : ecb_encrypt<10>)(keys, source, target, blocks);
 }
 
 void clear_registers() {
@@ -419,8 +386,14 @@ void clear_registers() {
 
 }  // namespace
 
-const VaesKernels kVaesAvx512 = {"avx512",          ecb_encrypt_entry, xts_encrypt_entry,
-                                 xts_decrypt_entry, cbc_encrypt_entry, cbc_decrypt_entry,
-                                 clear_registers};
+const VaesKernels kVaesAvx512 = {
+    "avx512",
+    ecb_encrypt_entry,
+    by_rounds<xts<Way::encrypt, 10>, xts<Way::encrypt, 12>, xts<Way::encrypt, 14>>,
+    by_rounds<xts<Way::decrypt, 10>, xts<Way::decrypt, 12>, xts<Way::decrypt, 14>>,
+    by_rounds<cbc_encrypt<10>, cbc_encrypt<12>, cbc_encrypt<14>>,
+    by_rounds<cbc_decrypt<10>, cbc_decrypt<12>, cbc_decrypt<14>>,
+    clear_registers,
+};
 
 }  // namespace cryptimg

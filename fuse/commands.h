@@ -17,7 +17,8 @@ ExitCode run_create(const CreateCommandOptions& options);
 ExitCode run_mount(const MountOptions& options);
 ExitCode run_umount(const UmountOptions& options);
 ExitCode run_status(const std::optional<std::string>& target, bool json);
-ExitCode run_info(const std::string& container, const std::optional<std::string>& header, bool json);
+ExitCode run_info(const std::string& container, const std::optional<std::string>& header,
+                  bool json);
 ExitCode run_engines(bool json);
 
 // Prints an error as "cryptimg: <sentence>." on stderr, or with json as one object

@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/control.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,20 +24,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstddef>
-#include <cstdio>
-#include <exception>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <system_error>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "fuse/control_socket.h"
 
@@ -207,8 +207,8 @@ void ControlServer::Impl::say_goodbye() {
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(std::uint32_t device_major,
-                                                            std::uint32_t device_minor,
-                                                            uid_t owner, Handler handler) {
+                                                            std::uint32_t device_minor, uid_t owner,
+                                                            Handler handler) {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
     return fail_errno(errno, "cannot get random bytes");
@@ -251,6 +251,8 @@ void ControlServer::finish(const std::string& line) {
   impl_->thread.join();
 }
 
-ControlServer::~ControlServer() { finish({}); }
+ControlServer::~ControlServer() {
+  finish({});
+}
 
 }  // namespace cryptimg

@@ -17,13 +17,13 @@
 // Lines are at most 64 KiB. Anything malformed is answered with {"error":"..."}.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include <sys/types.h>
 
 #include "core/result.h"
 #include "core/unique_fd.h"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The client's side of control.h, and control_socket.h.
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,6 +8,11 @@
 #include <cstring>
 #include <utility>
 #include <vector>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "fuse/control.h"
 #include "fuse/control_socket.h"
@@ -76,8 +76,8 @@ std::optional<ucred> control_peer(int socket) {
   return peer;
 }
 
-Result<ControlClient> ControlClient::connect(std::uint32_t device_major,
-                                             std::uint32_t device_minor, uid_t owner) {
+Result<ControlClient> ControlClient::connect(std::uint32_t device_major, std::uint32_t device_minor,
+                                             uid_t owner) {
   if (::geteuid() != owner && ::geteuid() != 0) {
     return fail(Errc::permission, "only the mount's owner and root may ask its daemon");
   }

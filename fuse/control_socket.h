@@ -4,13 +4,13 @@
 // and system calls, any thread.
 #pragma once
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 namespace cryptimg {
 
@@ -24,9 +24,7 @@ struct ControlAddress {
   sockaddr_un address = {};
   socklen_t length = 0;
 
-  [[nodiscard]] const sockaddr* get() const {
-    return reinterpret_cast<const sockaddr*>(&address);
-  }
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
   [[nodiscard]] socklen_t size() const { return length; }
 };
 // REQUIRES: the name fits into sockaddr_un (about 100 bytes).

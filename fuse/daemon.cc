@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/daemon.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <poll.h>
@@ -11,16 +21,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <thread>
-#include <utility>
 
 #include "core/buffer_pool.h"
 #include "core/container.h"
@@ -224,8 +224,8 @@ void serve(Mount& mount) {
   std::optional<Clock::time_point> asked_at;
   bool told_holders = false;
   for (;;) {
-    std::array<pollfd, 2> waiting = {{{mount.session->ended_fd(), POLLIN, 0},
-                                      {signals, POLLIN, 0}}};
+    std::array<pollfd, 2> waiting = {
+        {{mount.session->ended_fd(), POLLIN, 0}, {signals, POLLIN, 0}}};
     const int wait_ms = asked_at ? static_cast<int>(kUnmountInterval.count()) : -1;
     if (::poll(waiting.data(), waiting.size(), wait_ms) < 0 && errno != EINTR) {
       log_error("poll failed; the mount is ended");
@@ -251,8 +251,7 @@ void serve(Mount& mount) {
       log_info("goes on serving, the mount is held by " + joined(find_holders(mount.entry)));
     }
     if (Clock::now() - *asked_at > kHeldPatience) {
-      log_warning("the mount is ended although it is held by " +
-                  joined(find_holders(mount.entry)));
+      log_warning("the mount is ended although it is held by " + joined(find_holders(mount.entry)));
       return;
     }
   }
@@ -301,9 +300,10 @@ ExitCode tear_down(Mount& mount) {
   if (mount.status != nullptr) {
     mount.status->detach();
   }
+  // First the image, which waits for the workers' last answers: these go through fs and session.
+  mount.image.reset();
   mount.session.reset();
   mount.fs.reset();
-  mount.image.reset();
   if (mount.control != nullptr) {
     mount.control->finish(flush_line(flushed));
   }

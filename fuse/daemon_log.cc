@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/daemon_log.h"
 
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
 #include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
@@ -8,11 +13,6 @@
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
-
-#include <exception>
-#include <memory>
-#include <mutex>
-#include <utility>
 
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
@@ -67,8 +67,8 @@ Status open_log(const std::optional<std::string>& file, bool to_stderr, const st
       sink = std::make_shared<FdSink>(std::move(fd));
     } else {
       constexpr bool kFormat = false;
-      sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("cryptimg", LOG_PID, LOG_DAEMON,
-                                                             kFormat);
+      sink =
+          std::make_shared<spdlog::sinks::syslog_sink_mt>("cryptimg", LOG_PID, LOG_DAEMON, kFormat);
     }
     logger() = std::make_unique<spdlog::logger>("cryptimg", std::move(sink));
     logger()->set_pattern("%Y-%m-%d %H:%M:%S.%e [%P] %l: %v");
@@ -79,8 +79,14 @@ Status open_log(const std::optional<std::string>& file, bool to_stderr, const st
   return {};
 }
 
-void log_info(const std::string& message) noexcept { log(spdlog::level::info, message); }
-void log_warning(const std::string& message) noexcept { log(spdlog::level::warn, message); }
-void log_error(const std::string& message) noexcept { log(spdlog::level::err, message); }
+void log_info(const std::string& message) noexcept {
+  log(spdlog::level::info, message);
+}
+void log_warning(const std::string& message) noexcept {
+  log(spdlog::level::warn, message);
+}
+void log_error(const std::string& message) noexcept {
+  log(spdlog::level::err, message);
+}
 
 }  // namespace cryptimg

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/daemon_status.h"
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "fuse/image_fs.h"
 

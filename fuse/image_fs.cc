@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/image_fs.h"
 
-#include <fcntl.h>
-#include <fuse_lowlevel.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <string_view>
+
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "fuse/session.h"
 
@@ -40,14 +40,16 @@ struct stat attributes_of(const ImageFs& fs, fuse_ino_t inode) {
   return fs.is_image(inode) ? fs.image_attributes() : fs.directory_attributes();
 }
 
-bool is_read_only(fuse_req_t request) { return fs_of(request).image().read_only(); }
+bool is_read_only(fuse_req_t request) {
+  return fs_of(request).image().read_only();
+}
 
 void on_init(void* /*user_data*/, fuse_conn_info* connection) {
   // Size 0 for a moment; the cache dropped at each write; errors hidden; copies through pipes.
-  connection->want &= ~static_cast<unsigned>(
-      FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_EXPLICIT_INVAL_DATA |
-      FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
-      FUSE_CAP_SPLICE_MOVE);
+  connection->want &=
+      ~static_cast<unsigned>(FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA |
+                             FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_WRITEBACK_CACHE |
+                             FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
   connection->want |= connection->capable & static_cast<unsigned>(FUSE_CAP_ASYNC_DIO);
   connection->max_read = kMaxIoBytes;
   connection->max_write = kMaxIoBytes;
@@ -165,9 +167,8 @@ void on_readdir(fuse_req_t request, fuse_ino_t /*inode*/, std::size_t size, off_
   };
   struct stat image = fs.image_attributes();
   image.st_ino = kImageInode;
-  const std::array<Entry, 3> entries = {{{".", fs.directory_attributes()},
-                                         {"..", fs.directory_attributes()},
-                                         {kImageName, image}}};
+  const std::array<Entry, 3> entries = {
+      {{".", fs.directory_attributes()}, {"..", fs.directory_attributes()}, {kImageName, image}}};
   std::array<char, 512> listing;
   std::size_t used = 0;
   for (auto index = static_cast<std::size_t>(std::max<off_t>(offset, 0)); index < entries.size();

@@ -9,14 +9,14 @@
 // and for how an answer finds its descriptor.
 #pragma once
 
-#include <sys/stat.h>
-#include <sys/types.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+
+#include <sys/stat.h>
+#include <sys/types.h>
 
 #include "core/buffer_pool.h"
 #include "core/encrypted_image.h"

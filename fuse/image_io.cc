@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The requests of ImageFs that touch bytes.
-#include <fcntl.h>
-#include <fuse_lowlevel.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <string>
+
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
 
 #include "fuse/daemon_log.h"
 #include "fuse/image_fs.h"
@@ -210,8 +210,7 @@ void ImageFs::flush(fuse_req* request, const Handle& handle) {
 }
 
 void ImageFs::fsync(fuse_req* request) {
-  answer_status(request, FailureLog::Kind::flush,
-                image_.read_only() ? Status() : image_.flush());
+  answer_status(request, FailureLog::Kind::flush, image_.read_only() ? Status() : image_.flush());
 }
 
 void ImageFs::fallocate(fuse_req* request, int mode, off_t offset_bytes, off_t length_bytes,

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/janitor.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <exception>
+#include <type_traits>
+
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
@@ -9,12 +15,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <exception>
-#include <type_traits>
 
 #include "fuse/mount_table.h"
 

@@ -5,11 +5,11 @@
 // container nor /dev/fuse, which would keep lock and mount alive. Used by one thread.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
+
+#include <sys/types.h>
 
 #include "core/result.h"
 #include "core/unique_fd.h"

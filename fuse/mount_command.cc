@@ -2,6 +2,19 @@
 //
 // run_mount: checks what is cheap to check, forks the daemon before any secret exists, and waits
 // until it serves or has said why not.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -9,17 +22,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "core/container.h"
 #include "core/unique_fd.h"
@@ -76,8 +78,8 @@ Result<DaemonPlan> make_plan(const MountOptions& options) {
     return fail_errno(errno, "cannot use the mount point " + options.mountpoint);
   }
   if (!S_ISDIR(attributes.st_mode) && !S_ISREG(attributes.st_mode)) {
-    return fail(Errc::unsupported,
-                "the mount point " + options.mountpoint + " is neither a folder nor a regular file");
+    return fail(Errc::unsupported, "the mount point " + options.mountpoint +
+                                       " is neither a folder nor a regular file");
   }
   plan.mountpoint_is_file = S_ISREG(attributes.st_mode);
   if (plan.mountpoint == plan.container) {
@@ -119,22 +121,40 @@ void print_hint(const DaemonPlan& plan, std::uint32_t sector_size_bytes) {
   std::printf("  losetup --find --show --direct-io=on --sector-size %u %s%s\n", sector_size_bytes,
               options.read_only ? "--read-only " : "", quoted(image).c_str());
   if (::geteuid() != 0 && !options.allow_other && !options.allow_root) {
-    std::printf("root cannot enter this mount, so it cannot attach it: mount with -o allow_root%s\n",
-                users_may_allow_others()
-                    ? ""
-                    : ", after adding the line user_allow_other to /etc/fuse.conf");
+    std::printf(
+        "root cannot enter this mount, so it cannot attach it: mount with -o allow_root%s\n",
+        users_may_allow_others() ? ""
+                                 : ", after adding the line user_allow_other to /etc/fuse.conf");
   }
   std::fflush(stdout);
 }
 
-// Leaves the terminal, the folder and the shell's job.
-void detach_from_caller() {
+// The descriptors above the standard ones, `kept` excepted.
+std::vector<int> other_descriptors(int kept) {
+  std::vector<int> descriptors;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
+       !error && entry != end; entry.increment(error)) {
+    const int fd = std::atoi(entry->path().filename().c_str());
+    if (fd > STDERR_FILENO && fd != kept) {
+      descriptors.push_back(fd);
+    }
+  }
+  return descriptors;
+}
+
+// Leaves the terminal, the folder, the shell's job, and what the caller had open: a pipe would
+// otherwise never come to its end.
+void detach_from_caller(const std::vector<int>& inherited) {
   ::prctl(PR_SET_PDEATHSIG, 0);
   ::setsid();
   [[maybe_unused]] const int moved = ::chdir("/");
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(null.get(), fd);
+  }
+  for (const int fd : inherited) {
+    ::close(fd);
   }
 }
 
@@ -150,8 +170,12 @@ ExitCode run_behind(const DaemonPlan& plan, UniqueFd pipe, pid_t parent) {
   if (::getppid() != parent) {
     return ExitCode::device;
   }
-  const ExitCode code = run_daemon(plan, [&pipe](std::uint32_t sector_size_bytes) {
-    detach_from_caller();
+  // Until then they may be needed: --key-file /dev/fd/63.
+  std::vector<int> inherited = other_descriptors(pipe.get());
+  // The listing's own descriptor is closed by now.
+  std::erase_if(inherited, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
+  const ExitCode code = run_daemon(plan, [&](std::uint32_t sector_size_bytes) {
+    detach_from_caller(inherited);
     send_outcome(pipe.get(), {ExitCode::ok, sector_size_bytes});
     pipe.reset();
   });
@@ -192,9 +216,8 @@ ExitCode run_mount(const MountOptions& options) {
     return report(plan.error());
   }
   if (options.foreground) {
-    return run_daemon(*plan, [&plan](std::uint32_t sector_size_bytes) {
-      print_hint(*plan, sector_size_bytes);
-    });
+    return run_daemon(
+        *plan, [&plan](std::uint32_t sector_size_bytes) { print_hint(*plan, sector_size_bytes); });
   }
 
   std::array<int, 2> ends{};

@@ -4,12 +4,12 @@
 // commands. Value types.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "core/container.h"
 
@@ -23,7 +23,7 @@ struct MountOptions {
   std::optional<std::string> header;
   std::optional<int> keyslot;
   std::string engine = "auto";
-  std::optional<unsigned> workers;  // default: cores - 1, the session threads cipher too
+  std::optional<unsigned> workers;         // default: cores - 1, the session threads cipher too
   std::uint32_t max_read_size_bytes = 0;   // 0: 131072
   std::uint32_t max_write_size_bytes = 0;  // 0: 131072
   bool foreground = false;

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/session.h"
 
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
@@ -10,14 +18,6 @@
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstdarg>
-#include <cstdint>
-#include <cstdio>
-#include <system_error>
-#include <utility>
 
 namespace cryptimg {
 namespace {
@@ -186,8 +186,7 @@ bool Session::serve_one(int fd, BufferPool& pool) noexcept {
   }
   current_fd = fd;
   std::byte* const request = current_buffer.data() + kPayloadOffset - kHeaderBytes;
-  const ssize_t got =
-      stopping_.load() ? 0 : ::read(fd, request, kHeaderBytes + kMaxIoBytes);
+  const ssize_t got = stopping_.load() ? 0 : ::read(fd, request, kHeaderBytes + kMaxIoBytes);
   if (stopping_.load()) {
     return false;
   }
@@ -242,10 +241,16 @@ bool Session::stop(std::chrono::milliseconds patience) {
   return true;
 }
 
-MutableBytes take_request_buffer() noexcept { return std::exchange(current_buffer, {}); }
+MutableBytes take_request_buffer() noexcept {
+  return std::exchange(current_buffer, {});
+}
 
-int request_fd() noexcept { return current_fd; }
+int request_fd() noexcept {
+  return current_fd;
+}
 
-void answer_through(int fd) noexcept { current_fd = fd; }
+void answer_through(int fd) noexcept {
+  current_fd = fd;
+}
 
 }  // namespace cryptimg

@@ -11,9 +11,9 @@ set -eu
 build_packages="build-essential cmake ninja-build pkg-config
   libfuse3-dev libcryptsetup-dev libssl-dev libsodium-dev libseccomp-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libexpected-dev
-  fuse3 libgtest-dev"
-test_packages="clang clang-format clang-tidy cryptsetup-bin e2fsprogs fio jq mount passwd python3 qemu-utils strace
-  util-linux xz-utils"
+  fuse3"
+test_packages="clang clang-format clang-tidy cryptsetup-bin e2fsprogs fio jq libgtest-dev mount passwd
+  python3 qemu-utils strace util-linux xz-utils"
 
 packages=$build_packages
 case "${1:-}" in

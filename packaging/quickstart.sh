@@ -44,7 +44,7 @@ trap 'exit 143' TERM
 say() { printf '\n== %s\n' "$*"; }
 run() {
   printf '$ %s\n' "$*"
-  "$@"
+  "$@" 2>&1
 }
 
 say "Packages"
@@ -76,7 +76,7 @@ run dd if=/dev/zero of="$demo/mnt/image" bs=1M count=256 oflag=direct conv=notru
 run dd if="$demo/mnt/image" of=/dev/null bs=1M iflag=direct
 
 say "Status"
-run "$cryptimg" status
+run "$cryptimg" status "$demo/mnt"
 
 say "Unmount"
 run "$cryptimg" umount "$demo/mnt"

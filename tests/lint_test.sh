@@ -29,7 +29,7 @@ found=$(grep -nE '^(<<<<<<<|=======|>>>>>>>)( |$)' "${sources[@]}" "${scripts[@]
 [ -z "$found" ] || complain "conflict marks" "$found"
 found=$(grep -nE ' +$' "${sources[@]}" "${scripts[@]}" "${others[@]}")
 [ -z "$found" ] || complain "trailing spaces" "$found"
-found=$(grep -nE '(TO''DO|FIX''ME|XX''X)' "${sources[@]}" "${scripts[@]}")
+found=$(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "${sources[@]}" "${scripts[@]}")
 [ -z "$found" ] || complain "open ends" "$found"
 found=$(grep -nE 'NOLINT' "${sources[@]}" | grep -vE 'NOLINT(NEXTLINE|BEGIN|END)?\([a-z0-9.*,-]+\)(: .|.*NOLINTEND)' | grep -v NOLINTEND)
 [ -z "$found" ] || complain "NOLINT without a check's name and a reason" "$found"

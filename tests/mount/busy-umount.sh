@@ -26,7 +26,7 @@ expect_exit 0 "$CRYPTIMG" umount "$mnt/image"
 not_mounted || fail "still mounted"
 
 expect_error 4 "$CRYPTIMG" umount "$mnt"
-expect_error 4 "$CRYPTIMG" umount "$work/c.img" 
+expect_error 4 "$CRYPTIMG" umount "$work/c.img"
 expect_error 4 "$CRYPTIMG" umount /
 
 # --lazy lets go at once and says what it risks.

@@ -19,12 +19,13 @@ expect_exit 0 "$CRYPTIMG" engines
 grep -q openssl "$out" || fail "engines does not list openssl"
 expect_exit 0 "$CRYPTIMG" engines --json
 [ "$(jq '[.. | .chosen? | select(.)] | length' "$out")" = 1 ] || fail "not exactly one engine is chosen"
+chosen=$(jq -r '.. | objects | select(.chosen?) | .name' "$out")
 
 mount_image "$work/c.img"
 expect_exit 0 "$CRYPTIMG" status
 grep -qF "$mnt" "$out" || fail "status does not list the mount"
 expect_exit 0 "$CRYPTIMG" status "$mnt"
-grep -q openssl "$out" || fail "status does not name the engine"
+grep -q "engine $chosen" "$out" || fail "status does not name the engine"
 reads=$(status_of "$mnt" .counters.read_bytes)
 dd if="$mnt/image" of=/dev/null bs=64k iflag=direct status=none
 [ $(($(status_of "$mnt" .counters.read_bytes) - reads)) = $((1 << 20)) ] || fail "the counters do not count"
@@ -34,7 +35,7 @@ documented=$root/docs/json.md
 for command in "status --json" "info --json $work/c.img" "engines --json"; do
   # shellcheck disable=SC2086
   "$CRYPTIMG" $command | jq -r '[paths | .[-1] | select(type == "string")] | unique[]' | while read -r name; do
-    grep -qF "\`$name\`" "$documented" || fail "docs/json.md does not name '$name' ($command)"
+    grep -qE "[\`\"]${name}[\`\"]" "$documented" || fail "docs/json.md does not name '$name' ($command)"
   done
 done
 umount_image

@@ -48,7 +48,7 @@ our_daemons() {
   local dir words
   for dir in /proc/[0-9]*; do
     { mapfile -d '' -t words <"$dir/cmdline"; } 2>/dev/null || continue
-    if [ "${words[0]:-}" = "$CRYPTIMG" ] && [[ "${words[*]}" == *"$work/"* ]]; then
+    if [[ ${words[0]:-} == "$CRYPTIMG" || ${words[0]:-} == "$work"/* ]] && [[ "${words[*]}" == *"$work/"* ]]; then
       echo "${dir#/proc/}"
     fi
   done

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The images of cryptsetup's own test suite, where they are at hand (CRYPTIMG_TEST_IMAGES): old ones
+# The images of cryptsetup's own test suite, where they are at hand (CRYPTIMG_IMAGES): old ones
 # open, hostile ones are refused, and no byte of any changes.
 . "$(dirname "$0")/lib.sh"
 require xz tar
 require_fuse
-images=${CRYPTIMG_TEST_IMAGES:-$root/../shared/images}
-[ -d "$images" ] || skip "no CRYPTIMG_TEST_IMAGES"
+images=${CRYPTIMG_IMAGES:-$root/../shared/images}
+[ -d "$images" ] || skip "no CRYPTIMG_IMAGES"
 
 printf compatkey >"$key"
 for name in compatimage compatimage2 compatv10image; do

@@ -27,8 +27,8 @@ struct FakeControl {
   std::function<void()> on_transform;
 };
 
-// What the session does to one sector, for tests that look at the device. Eight bytes at a time, for
-// the sake of ThreadSanitizer's cost per access. REQUIRES: source and target equal or disjoint.
+// What the session does to one sector, for tests that look at the device. Eight bytes at a time,
+// for the sake of ThreadSanitizer's cost per access. REQUIRES: source and target equal or disjoint.
 inline void fake_cipher_sector(std::uint64_t sector, Bytes source, MutableBytes target) {
   for (std::size_t position = 0; position < source.size(); position += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;

@@ -58,7 +58,7 @@ TEST(SecretTest, MovingLeavesNothingBehind) {
 
   Secret third = Secret::allocate(1).value();
   third = std::move(second);
-  EXPECT_TRUE(second.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(second.empty());  // NOLINT(bugprone-use-after-move): as above
   EXPECT_TRUE(equal(third.bytes(), kBytes));
   Secret& self = third;
   third = std::move(self);
