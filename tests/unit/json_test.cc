@@ -114,7 +114,8 @@ TEST_F(JsonKeysOfAContainer, StatusOfItsDaemon) {
   Keys known = documented()["status: what the daemon adds"];
   EXPECT_EQ(known.erase("flush_message"), 1U);  // only after a failure
   Keys printed_keys = keys(status);
-  for (const std::string& key_of_both : documented()["status"]) {
+  const Keys keys_of_both = documented()["status"];
+  for (const std::string& key_of_both : keys_of_both) {
     printed_keys.erase(key_of_both);
   }
   EXPECT_EQ(printed_keys, known);
