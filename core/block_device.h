@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/result.h"
@@ -36,10 +37,12 @@ class BlockDevice {
 };
 
 // A device over [data_offset_bytes, data_offset_bytes + size_bytes) of an open file or block
-// device. Owns the descriptor. Retries EINTR and finishes short transfers. `size_bytes` bounds the
-// range that is served, whether or not the file is that long: outside it, and past the end of a
-// file that is or became shorter, everything is io. REQUIRES: the end fits into off_t.
+// device. Owns the descriptor, and those in `kept`, which are only held as long (for their locks).
+// Retries EINTR and finishes short transfers. `size_bytes` bounds the range that is served, whether
+// or not the file is that long: outside it, and past the end of a file that is or became shorter,
+// everything is io. REQUIRES: the end fits into off_t.
 std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_offset_bytes,
-                                              std::uint64_t size_bytes);
+                                              std::uint64_t size_bytes,
+                                              std::vector<UniqueFd> kept = {});
 
 }  // namespace cryptimg

@@ -195,7 +195,7 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
 std::unique_ptr<BlockDevice> Container::take_device() {
   assert(impl_->opened.data.fd.valid());
   return make_file_device(std::move(impl_->opened.data.fd), info().data_offset_bytes,
-                          info().image_size_bytes);
+                          info().image_size_bytes, std::move(impl_->opened.data.backing));
 }
 
 }  // namespace cryptimg

@@ -26,9 +26,10 @@ struct KeyslotInfo {
   int number = 0;
   std::string priority;  // "normal", "prefer", "ignore"; LUKS1: "normal"
   std::uint32_t key_size_bytes = 0;
-  std::string area_cipher;  // what the keyslot area is enciphered with
-  std::string kdf;          // "argon2id", "argon2i", "pbkdf2"
-  std::string kdf_hash;     // pbkdf2 only
+  std::string area_cipher;                // what the keyslot area is enciphered with
+  std::uint32_t area_key_size_bytes = 0;  // of the key derived for that
+  std::string kdf;                        // "argon2id", "argon2i", "pbkdf2"
+  std::string kdf_hash;                   // pbkdf2 only
   std::uint32_t iterations = 0;
   std::uint32_t memory_kib = 0;  // argon2 only
   std::uint32_t parallel = 0;    // argon2 only
@@ -97,6 +98,10 @@ class Container {
   explicit Container(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// libcryptsetup's limits for argon2.
+inline constexpr std::uint32_t kMaxPbkdfMemoryKib = 4U << 20;
+inline constexpr std::uint32_t kMaxPbkdfParallel = 4;
 
 struct CreateOptions {
   std::string container;

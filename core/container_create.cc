@@ -29,6 +29,8 @@ struct Target {
       path;  // symlinks resolved where it exists, so that --force replaces what they lead to
   bool exists = false;
   bool is_device = false;
+  dev_t device_id = 0;
+  ino_t inode = 0;
   ContainerFile held;  // with --force: what is overwritten, locked until it has been
 };
 
@@ -52,6 +54,8 @@ Result<Target> look_at(const std::string& path) {
   }
   target.exists = true;
   target.is_device = S_ISBLK(info.st_mode);
+  target.device_id = info.st_dev;
+  target.inode = info.st_ino;
   const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr),
                                                              &std::free);
   if (resolved == nullptr) {
@@ -283,7 +287,10 @@ Status create_container(const CreateOptions& options, const Secret& passphrase,
   if (header_target.exists && !options.force) {
     return exists_already(*options.header);
   }
-  if (header_target.path == target.path) {
+  const bool one_file = target.exists && header_target.exists &&
+                        target.device_id == header_target.device_id &&
+                        target.inode == header_target.inode;
+  if (one_file || header_target.path == target.path) {
     return fail(Errc::invalid_argument, "container and detached header are the same file");
   }
   if (header_target.exists) {

@@ -5,12 +5,14 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace cryptimg {
@@ -18,14 +20,16 @@ namespace {
 
 constexpr std::string_view kDeletedSuffix = " (deleted)";
 constexpr std::size_t kMessageBytes = 200;
+constexpr std::size_t kMaxLoopDepth = 8;
 
 struct DirCloser {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-// What sysfs names as the backing file of an attached loop device; empty for an idle one.
-std::string backing_file_of(const std::string& loop_name) {
-  std::ifstream file("/sys/block/" + loop_name + "/loop/backing_file", std::ios::binary);
+// What sysfs names as the backing file of an attached loop device, given the device's folder there;
+// empty for an idle one.
+std::string backing_file_of(const std::string& folder) {
+  std::ifstream file(folder + "/loop/backing_file", std::ios::binary);
   std::string path{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!path.empty() && path.back() == '\n') {
     path.pop_back();
@@ -52,6 +56,78 @@ bool loop_is_on(const std::string& loop_name, const std::string& backing_file, d
   return backing_file.ends_with(kDeletedSuffix) &&
          path_is(backing_file.substr(0, backing_file.size() - kDeletedSuffix.size()), device_id,
                  inode);
+}
+
+int try_lock(int fd, FileAccess access) {
+  struct flock range = {};
+  range.l_type = access == FileAccess::read ? F_RDLCK : F_WRLCK;
+  range.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
+}
+
+bool is_conflict(int lock_errno) {
+  return lock_errno == EAGAIN || lock_errno == EACCES;
+}
+
+// What backs the loop device, or the one that has it as a partition, behind `fd`. Invalid where it
+// is no loop device, or its backing file is not to be had here.
+UniqueFd open_backing(int fd, FileAccess access) {
+  struct stat status = {};
+  struct loop_info64 loop = {};
+  if (::fstat(fd, &status) != 0 || !S_ISBLK(status.st_mode) ||
+      ::ioctl(fd, LOOP_GET_STATUS64, &loop) != 0) {
+    return {};
+  }
+  const std::string folder = "/sys/dev/block/" + std::to_string(major(status.st_rdev)) + ":" +
+                             std::to_string(minor(status.st_rdev));
+  std::string path = backing_file_of(folder);
+  if (path.empty()) {
+    path = backing_file_of(folder + "/..");
+  }
+  if (!path_is(path, loop.lo_device, loop.lo_inode)) {
+    return {};
+  }
+  constexpr int kFlags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  UniqueFd backing;
+  if (access == FileAccess::exclusive) {
+    backing.reset(::open(path.c_str(), O_RDWR | kFlags));
+  }
+  if (!backing.valid()) {
+    backing.reset(::open(path.c_str(), O_RDONLY | kFlags));
+  }
+  return backing;
+}
+
+// Whether nobody else is in the way; then locked as far as its mode allows.
+bool lock_backing(int fd, FileAccess access) {
+  const int error = try_lock(fd, access);
+  if (error != EBADF) {
+    return !is_conflict(error);
+  }
+  // Open for reading only, which is enough to ask, and to keep writers out.
+  struct flock range = {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  if (::fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK) {
+    return false;
+  }
+  return !is_conflict(try_lock(fd, FileAccess::read));
+}
+
+Status lock_all_backing(ContainerFile& file, const std::string& path, FileAccess access) {
+  int upper = file.fd.get();
+  while (file.backing.size() < kMaxLoopDepth) {
+    UniqueFd backing = open_backing(upper, access);
+    if (!backing.valid()) {
+      break;
+    }
+    if (!lock_backing(backing.get(), access)) {
+      return fail(Errc::busy, path + " is a loop device on a file that is already mounted");
+    }
+    upper = backing.get();
+    file.backing.push_back(std::move(backing));
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,13 +178,9 @@ Result<ContainerFile> open_container_file(const std::string& path, FileAccess ac
   return file;
 }
 
-Status lock_container_file(const ContainerFile& file, const std::string& path, FileAccess access) {
-  struct flock range = {};
-  range.l_type = access == FileAccess::read ? F_RDLCK : F_WRLCK;
-  range.l_whence = SEEK_SET;
-  if (::fcntl(file.fd.get(), F_OFD_SETLK, &range) != 0) {
-    const int error = errno;
-    if (error == EAGAIN || error == EACCES) {
+Status lock_container_file(ContainerFile& file, const std::string& path, FileAccess access) {
+  if (const int error = try_lock(file.fd.get(), access); error != 0) {
+    if (is_conflict(error)) {
       return fail(Errc::busy,
                   path + (access == FileAccess::read ? " is already mounted for writing"
                                                      : " is already mounted"),
@@ -122,7 +194,7 @@ Status lock_container_file(const ContainerFile& file, const std::string& path, F
                                   ": detach that first (losetup -d " + *loop + ")");
     }
   }
-  return {};
+  return lock_all_backing(file, path, access);
 }
 
 std::optional<std::string> loop_device_on(dev_t device_id, ino_t inode) {
@@ -136,7 +208,7 @@ std::optional<std::string> loop_device_on(dev_t device_id, ino_t inode) {
     if (!name.starts_with("loop")) {
       continue;
     }
-    const std::string backing_file = backing_file_of(name);
+    const std::string backing_file = backing_file_of("/sys/block/" + name);
     if (!backing_file.empty() && loop_is_on(name, backing_file, device_id, inode)) {
       return "/dev/" + name;
     }

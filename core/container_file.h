@@ -7,6 +7,7 @@
 // file: it belongs to the descriptor, so it survives fork and ends with the last copy; it counts
 // for the inode, so hard links and symlinks do not get around it; and it is another kind than the
 // flock that libcryptsetup takes while it edits a header, so `cryptsetup luksAddKey` keeps working.
+// A loop device is locked together with what lies under it, which it is but another name of.
 // Pure system calls, no state: any thread.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/stat.h>
 
@@ -29,6 +31,9 @@ struct ContainerFile {
   // Identity of the file: two opens of the same container compare equal.
   dev_t device_id = 0;
   ino_t inode = 0;
+  // Of a loop device: its backing file, that one's if it is a loop device too, and so on; open for
+  // their locks' sake only. Empty until locked.
+  std::vector<UniqueFd> backing;
 
   [[nodiscard]] bool same_file_as(const ContainerFile& other) const {
     return device_id == other.device_id && inode == other.inode;
@@ -46,7 +51,8 @@ Result<ContainerFile> open_container_file(const std::string& path, FileAccess ac
 
 // Takes the lock: exclusive or, with FileAccess::read, shared. Does not wait: busy where a
 // conflicting one is held, or, for exclusive, where a loop device has the file as its backing file.
-Status lock_container_file(const ContainerFile& file, const std::string& path, FileAccess access);
+// What backs a loop device is locked too, where the caller can open it by the name sysfs gives.
+Status lock_container_file(ContainerFile& file, const std::string& path, FileAccess access);
 
 // The loop device ("/dev/loop3") whose backing file has this identity. Found by asking the device,
 // or where that is not permitted by the path in sysfs.

@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::size_t kMaxLabelBytes = 47;
 constexpr std::uint32_t kMinArgon2MemoryKib = 32;
-constexpr std::uint32_t kMaxArgon2MemoryKib = 4U << 20;
-constexpr std::uint32_t kMaxParallel = 4;
 constexpr std::uint32_t kMinArgon2Iterations = 4;
 constexpr std::uint32_t kMinPbkdf2Iterations = 1000;
 
@@ -88,11 +86,11 @@ Status check_pbkdf2(const CreateOptions& options) {
 Status check_argon2(const CreateOptions& options) {
   if (options.pbkdf_memory_kib) {
     CRYPTIMG_RETURN_IF_ERROR(check_range("--pbkdf-memory", *options.pbkdf_memory_kib,
-                                         kMinArgon2MemoryKib, kMaxArgon2MemoryKib));
+                                         kMinArgon2MemoryKib, kMaxPbkdfMemoryKib));
   }
   if (options.pbkdf_parallel) {
     CRYPTIMG_RETURN_IF_ERROR(
-        check_range("--pbkdf-parallel", *options.pbkdf_parallel, 1, kMaxParallel));
+        check_range("--pbkdf-parallel", *options.pbkdf_parallel, 1, kMaxPbkdfParallel));
   }
   if (options.pbkdf_force_iterations) {
     return check_range("--pbkdf-force-iterations", *options.pbkdf_force_iterations,

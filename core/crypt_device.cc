@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/crypt_device.h"
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
+#include <fcntl.h>
 #include <libcryptsetup.h>
 
 #include "core/container_file.h"
+#include "core/unique_fd.h"
 
 namespace cryptimg {
 namespace {
+
+constexpr std::size_t kLibraryDescriptors = 8;
 
 extern "C" void keep_last_error(int level, const char* message, void* target) {
   if (target == nullptr || level != CRYPT_LOG_ERROR || message == nullptr) {
@@ -35,6 +42,21 @@ void configure_library() {
   static_cast<void>(done);
 }
 
+// libcryptsetup tells a full descriptor table from a damaged header no better than by a wrong
+// errno; so what it needs at most is tried out before.
+Status require_descriptors(int any_fd) {
+  std::array<UniqueFd, kLibraryDescriptors> spare;
+  for (UniqueFd& fd : spare) {
+    fd.reset(::fcntl(any_fd, F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid()) {
+      return fail_errno(errno,
+                        "cannot read the container's header; raise the limit on open files "
+                        "(ulimit -n)");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void CryptDevice::Free::operator()(crypt_device* device) const {
@@ -42,6 +64,7 @@ void CryptDevice::Free::operator()(crypt_device* device) const {
 }
 
 Result<CryptDevice> CryptDevice::over(int header_fd, std::optional<int> data_fd) {
+  CRYPTIMG_RETURN_IF_ERROR(require_descriptors(header_fd));
   configure_library();
   crypt_device* device = nullptr;
   const int code = data_fd ? crypt_init_data_device(&device, proc_path(header_fd).c_str(),

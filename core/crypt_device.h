@@ -18,7 +18,8 @@ class CryptDevice {
  public:
   // A context whose header is in the file behind `header_fd` and whose data, where that is another
   // file, behind `data_fd`. libcryptsetup opens descriptors of its own on those inodes; they are
-  // closed when this is destroyed. Nothing is read yet.
+  // closed when this is destroyed. Nothing is read yet. io, EMFILE or ENFILE, where there are too
+  // few descriptors left for it to work.
   static Result<CryptDevice> over(int header_fd, std::optional<int> data_fd);
 
   [[nodiscard]] crypt_device* get() const { return device_.get(); }

@@ -102,7 +102,7 @@ class EncryptedImage final : private WorkerPool::Handler {
   // beyond that waits for a session to come free). The engine and key are not needed afterwards.
   // invalid_argument for a size, sector size or max_callers that cannot be; unsupported for an
   // engine that wants aligned buffers or cannot take a whole sector; else as the engine fails, or
-  // unavailable where the threads cannot be started.
+  // unavailable or out_of_memory where the threads cannot be started.
   static Result<std::unique_ptr<EncryptedImage>> create(std::unique_ptr<BlockDevice> device,
                                                         const CipherEngine& engine,
                                                         const CipherSpec& spec, const Secret& key,

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,8 +29,12 @@ std::int64_t nanoseconds(const timespec& time) {
 
 class FileDevice final : public BlockDevice {
  public:
-  FileDevice(UniqueFd file, std::uint64_t data_offset_bytes, std::uint64_t size_bytes)
-      : file_(std::move(file)), data_offset_bytes_(data_offset_bytes), size_bytes_(size_bytes) {
+  FileDevice(UniqueFd file, std::uint64_t data_offset_bytes, std::uint64_t size_bytes,
+             std::vector<UniqueFd> kept)
+      : file_(std::move(file)),
+        kept_(std::move(kept)),
+        data_offset_bytes_(data_offset_bytes),
+        size_bytes_(size_bytes) {
     struct stat status {};
     is_block_device_ = ::fstat(file_.get(), &status) == 0 && S_ISBLK(status.st_mode);
   }
@@ -144,6 +150,7 @@ class FileDevice final : public BlockDevice {
   }
 
   const UniqueFd file_;
+  const std::vector<UniqueFd> kept_;
   const std::uint64_t data_offset_bytes_;
   const std::uint64_t size_bytes_;
   bool is_block_device_ = false;
@@ -153,8 +160,10 @@ class FileDevice final : public BlockDevice {
 }  // namespace
 
 std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_offset_bytes,
-                                              std::uint64_t size_bytes) {
-  return std::make_unique<FileDevice>(std::move(file), data_offset_bytes, size_bytes);
+                                              std::uint64_t size_bytes,
+                                              std::vector<UniqueFd> kept) {
+  return std::make_unique<FileDevice>(std::move(file), data_offset_bytes, size_bytes,
+                                      std::move(kept));
 }
 
 }  // namespace cryptimg

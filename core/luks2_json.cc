@@ -127,6 +127,7 @@ Status read_keyslots(const Json& root, const std::string& segment, ContainerInfo
     slot.priority = priority == 0 ? "ignore" : priority == 2 ? "prefer" : "normal";
     slot.key_size_bytes = number(member(keyslot, "key_size")).value_or(0);
     slot.area_cipher = text_of(member(area, "encryption"));
+    slot.area_key_size_bytes = number(member(area, "key_size")).value_or(0);
     slot.kdf = text_of(member(kdf, "type"));
     slot.kdf_hash = text_of(member(kdf, "hash"));
     slot.iterations = number(member(kdf, slot.kdf == "pbkdf2" ? "iterations" : "time")).value_or(0);

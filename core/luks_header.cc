@@ -19,6 +19,8 @@ constexpr std::uint64_t kLuks1PayloadField = 104;  // be32, in 512-byte units
 constexpr std::uint64_t kLuks1HeaderBytes = 1024;  // 592, rounded up to sectors
 constexpr std::uint64_t kLuks2SizeField = 8;       // be64, one copy of the header
 
+constexpr std::uint32_t kMaxAreaKeyBytes = 64;  // two AES-256 keys, for XTS
+
 std::string text_or_empty(const char* text) {
   return text == nullptr ? "" : printable(text);
 }
@@ -78,6 +80,7 @@ void read_luks1(crypt_device* device, LuksHeader& header) {
     slot.key_size_bytes =
         static_cast<std::uint32_t>(std::max(0, crypt_keyslot_get_key_size(device, number)));
     slot.area_cipher = info.cipher;
+    slot.area_key_size_bytes = slot.key_size_bytes;
     crypt_pbkdf_type kdf = {};
     if (crypt_keyslot_get_pbkdf(device, number, &kdf) == 0) {
       slot.kdf = text_or_empty(kdf.type);
@@ -129,6 +132,22 @@ std::uint32_t volume_key_size(crypt_device* device, const ContainerInfo& info) {
   return 0;
 }
 
+// What of a keyslot is not served, or an empty string. libcryptsetup would allocate and derive a
+// key of whatever size the header says.
+std::string keyslot_refusal(const KeyslotInfo& slot) {
+  const std::string name = "keyslot " + std::to_string(slot.number);
+  if (slot.area_cipher.find("null") != std::string::npos) {
+    return name + " is not enciphered (" + slot.area_cipher + "), which is not served";
+  }
+  const std::uint32_t key_size = slot.area_key_size_bytes;
+  if (slot.assigned_to_segment && (key_size == 0 || key_size > kMaxAreaKeyBytes)) {
+    return name + " is enciphered with a key of " +
+           (key_size == 0 ? std::string("no size") : std::to_string(key_size) + " bytes") +
+           ", no cipher takes that: 1 to " + std::to_string(kMaxAreaKeyBytes) + " bytes are served";
+  }
+  return {};
+}
+
 // What of cipher and keyslots is not served, or an empty string; fills the spec.
 std::string cipher_refusal(LuksHeader& header) {
   const ContainerInfo& info = header.info;
@@ -141,9 +160,8 @@ std::string cipher_refusal(LuksHeader& header) {
   header.spec = *spec;
   bool has_keyslot = false;
   for (const KeyslotInfo& slot : info.keyslots) {
-    if (slot.area_cipher.find("null") != std::string::npos) {
-      return "keyslot " + std::to_string(slot.number) + " is not enciphered (" + slot.area_cipher +
-             "), which is not served";
+    if (std::string refusal = keyslot_refusal(slot); !refusal.empty()) {
+      return refusal;
     }
     has_keyslot = has_keyslot || slot.assigned_to_segment;
   }

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "core/thread_error.h"
+
 namespace cryptimg {
 namespace {
 
@@ -37,10 +39,8 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned count, Handler& 
       pool->threads_.emplace_back([raw = pool.get(), worker] { raw->run(worker); });
     }
   } catch (const std::system_error& error) {
-    return fail(Errc::unavailable,
-                "cannot start " + std::to_string(count) +
-                    " worker threads, ask for fewer or raise the limit on processes",
-                error.code().value());
+    return tl::unexpected(
+        thread_error("cannot start " + std::to_string(count) + " worker threads", error));
   }
   return pool;
 }

@@ -46,8 +46,8 @@ class WorkerPool {
     ~Handler() = default;
   };
 
-  // Starts `count` threads named cryptimg-wN with all signals blocked. unavailable where the system
-  // refuses one. `handler` must outlive the pool.
+  // Starts `count` threads named cryptimg-wN with all signals blocked. thread_error() where the
+  // system refuses one. `handler` must outlive the pool.
   static Result<std::unique_ptr<WorkerPool>> create(unsigned count, Handler& handler);
   // Joins the threads. REQUIRES: every job was left by its caller; those still with a worker are
   // finished first.

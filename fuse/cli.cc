@@ -19,6 +19,8 @@
 namespace cryptimg {
 namespace {
 
+constexpr std::uint32_t kMaxNumber = 0x7fffffff;  // libcryptsetup and others count in int
+
 constexpr const char* kExitCodes =
     "Exit codes: 0 ok, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory,\n"
     "4 a device or file is unusable or absent, 5 it exists or is busy.";
@@ -76,12 +78,13 @@ Setter path(std::string name, Target& target) {
   };
 }
 
-Setter number(std::string name, std::optional<std::uint32_t>& target, std::uint32_t minimum) {
-  return [name = std::move(name), &target, minimum](const std::string& value) -> Status {
-    const auto parsed = parse_number(value, minimum, std::numeric_limits<std::int32_t>::max());
+Setter number(std::string name, std::optional<std::uint32_t>& target,
+              std::uint32_t maximum = kMaxNumber) {
+  return [name = std::move(name), &target, maximum](const std::string& value) -> Status {
+    const auto parsed = parse_number(value, 1, maximum);
     if (!parsed) {
-      return fail(Errc::invalid_argument, name + " must be a number of at least " +
-                                              std::to_string(minimum) + ", not \"" + value + "\"");
+      return fail(Errc::invalid_argument, name + " must be a number from 1 to " +
+                                              std::to_string(maximum) + ", not \"" + value + "\"");
     }
     target = static_cast<std::uint32_t>(*parsed);
     return {};
@@ -123,18 +126,18 @@ void add_create(Parser& parser, CreateCommandOptions& options) {
              "aes-cbc-plain",
              text(create.cipher));
   parser.add(app, "--key-size", "BITS", "Volume key: xts 256 or 512, cbc 128, 192 or 256",
-             number("--key-size", create.key_size_bits, 1));
+             number("--key-size", create.key_size_bits));
   parser.add(app, "--sector-size", "BYTES", "Encryption sector: 512, 1024, 2048 or 4096",
-             number("--sector-size", create.sector_size_bytes, 1));
+             number("--sector-size", create.sector_size_bytes));
   parser.add(app, "--pbkdf", "NAME", "argon2id, argon2i or pbkdf2", text(create.pbkdf));
   parser.add(app, "--pbkdf-memory", "KIB", "Memory of argon2",
-             number("--pbkdf-memory", create.pbkdf_memory_kib, 1));
+             number("--pbkdf-memory", create.pbkdf_memory_kib, kMaxPbkdfMemoryKib));
   parser.add(app, "--pbkdf-parallel", "N", "Threads of argon2",
-             number("--pbkdf-parallel", create.pbkdf_parallel, 1));
+             number("--pbkdf-parallel", create.pbkdf_parallel, kMaxPbkdfParallel));
   parser.add(app, "--pbkdf-force-iterations", "N", "Iterations, instead of measuring",
-             number("--pbkdf-force-iterations", create.pbkdf_force_iterations, 1));
+             number("--pbkdf-force-iterations", create.pbkdf_force_iterations));
   parser.add(app, "-i,--iter-time", "MS", "How long one try of a passphrase shall take",
-             number("--iter-time", create.iter_time_ms, 1));
+             number("--iter-time", create.iter_time_ms));
   parser.add(app, "-d,--key-file", "FILE", "Use this file's content as the passphrase; - is stdin",
              path("--key-file", options.key_file));
   parser.add(app, "--header", "FILE", "Put the header into this file of its own",
@@ -185,7 +188,8 @@ void add_mount(Parser& parser, MountLine& line) {
       "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions, uid=N, "
       "gid=N,\n"
       "umask=OCTAL, and every long option above as name=value. A comma in a value is written \\,\n"
-      "Words that fstab keeps for others (noauto, nofail, user, _netdev, x-...) are ignored.");
+      "Words that fstab keeps for others (noauto, nofail, user, _netdev, x-...), and noatime,\n"
+      "relatime and nodiratime, are ignored.");
   const auto value = [&](const std::string& names, const std::string& name,
                          const std::string& placeholder, const std::string& help) {
     parser.add(app, names, placeholder, help, [&line, name](const std::string& given) -> Status {

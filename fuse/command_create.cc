@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/container.h"
 #include "fuse/commands.h"
@@ -43,6 +44,31 @@ Status check_place(const std::string& path, bool force) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   if (!parent.empty() && ::stat(parent.c_str(), &status) != 0) {
     return fail_errno(errno, "cannot create " + path);
+  }
+  return {};
+}
+
+// The key file must not be what is overwritten, under whatever name: the container would be made,
+// and the only key to it gone.
+Status check_key_file(const CreateCommandOptions& options) {
+  struct stat key {};
+  if (!options.key_file ||
+      (*options.key_file == "-" ? ::fstat(STDIN_FILENO, &key)
+                                : ::stat(options.key_file->c_str(), &key)) != 0) {
+    return {};
+  }
+  const auto is_key = [&](const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 &&
+           ((status.st_dev == key.st_dev && status.st_ino == key.st_ino) ||
+            (S_ISBLK(status.st_mode) && S_ISBLK(key.st_mode) && status.st_rdev == key.st_rdev));
+  };
+  for (const auto& path : {std::optional(options.create.container), options.create.header}) {
+    if (path && is_key(*path)) {
+      return fail(
+          Errc::invalid_argument,
+          *path + " is the key file itself, which would be overwritten: choose another name");
+    }
   }
   return {};
 }
@@ -116,15 +142,16 @@ Result<CreatePlan> create(CreateCommandOptions& options) {
   if (!is_device) {
     CRYPTIMG_RETURN_IF_ERROR(check_place(create.container, create.force));
   }
+  CRYPTIMG_RETURN_IF_ERROR(check_key_file(options));
   CRYPTIMG_ASSIGN_OR_RETURN(const Secret passphrase, get_passphrase(options));
   std::vector<std::string> warnings;
   const Status created = source ? create_container_from(create, *source, passphrase, warnings)
                                 : create_container(create, passphrase, warnings);
-  for (const std::string& warning : warnings) {
-    warn(warning);
-  }
   if (!created) {
     return tl::unexpected(created.error());
+  }
+  for (const std::string& warning : warnings) {
+    warn(warning);
   }
   return plan;
 }

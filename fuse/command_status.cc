@@ -24,7 +24,7 @@ constexpr int kAnswerTimeoutMs = 2000;
 std::optional<Json> ask_daemon(const MountEntry& mount, std::string& state) {
   auto client = ControlClient::connect(mount.device_major, mount.device_minor, mount.owner);
   if (!client) {
-    state = client.error().code == Errc::not_found ? "dead" : "unknown";
+    state = client.error().code == Errc::not_found && is_dead(mount) ? "dead" : "unknown";
     return std::nullopt;
   }
   state = "unknown";

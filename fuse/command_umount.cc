@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/stat.h>
@@ -26,34 +27,43 @@ bool same_device(const MountEntry& a, const MountEntry& b) {
   return a.device_major == b.device_major && a.device_minor == b.device_minor;
 }
 
+// Several targets may be unmounted at once: each error says of which it speaks.
+Error about(const MountEntry& mount, Error error) {
+  error.message = "cannot unmount " + mount.mountpoint + ": " + error.message;
+  return error;
+}
+
 // The daemon of a mount, and how it says goodbye.
 struct Daemon {
   ControlClient client;
   UniqueFd process;  // a pidfd, taken before the end so that the number cannot be reused
 };
 
-// Nothing for a dead mount.
+// Nothing where no daemon answers.
 Result<std::optional<Daemon>> attend(const MountEntry& mount) {
   auto client = ControlClient::connect(mount.device_major, mount.device_minor, mount.owner);
   if (!client) {
     if (client.error().code == Errc::not_found) {
       return std::optional<Daemon>();
     }
-    return tl::unexpected(std::move(client.error()));
+    return tl::unexpected(about(mount, std::move(client.error())));
   }
-  CRYPTIMG_RETURN_IF_ERROR(client->send(R"({"command":"wait-end"})"));
+  if (Status sent = client->send(R"({"command":"wait-end"})"); !sent) {
+    return tl::unexpected(about(mount, std::move(sent.error())));
+  }
   const long process = ::syscall(SYS_pidfd_open, client->daemon_pid(), 0);
   return Daemon{std::move(*client), UniqueFd(static_cast<int>(process))};
 }
 
-Status flush_result(const std::string& answer) {
+Status flush_result(const std::string& answer, const MountEntry& mount) {
   const auto object = nlohmann::json::parse(answer, nullptr, false);
   const bool is_object = object.is_object();
   if (is_object && object.value("flush", nlohmann::json()) == "ok") {
     return {};
   }
   const auto message = is_object ? object.value("message", nlohmann::json()) : nlohmann::json();
-  return fail(Errc::io, "the last flush failed, data written before may be lost: " +
+  return fail(Errc::io, "the last flush of " + mount.mountpoint +
+                            " failed, data written before may be lost: " +
                             (message.is_string() ? message.get<std::string>()
                                                  : std::string("the daemon gave no reason")));
 }
@@ -62,7 +72,7 @@ Status wait_for_end(Daemon& daemon, const MountEntry& mount) {
   const auto answer = daemon.client.receive(-1);
   Status result;
   if (answer) {
-    result = flush_result(*answer);
+    result = flush_result(*answer, mount);
   } else {
     result = fail(Errc::io, "the daemon of " + mount.mountpoint +
                                 " ended without a word, data written before may be lost");
@@ -70,10 +80,6 @@ Status wait_for_end(Daemon& daemon, const MountEntry& mount) {
   if (daemon.process.valid()) {
     pollfd ended{daemon.process.get(), POLLIN, 0};
     while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
-    }
-    // Ended is not yet gone: whoever minds it (its janitor, or init) has to collect it, soon.
-    for (int i = 0; i < 500 && ::kill(daemon.client.daemon_pid(), 0) == 0; ++i) {
-      ::poll(nullptr, 0, 2);
     }
   }
   return result;
@@ -104,17 +110,27 @@ std::optional<std::string> still_mounted(const MountEntry& mount) {
   return std::nullopt;
 }
 
-// Of a dead mount nothing can be lost any more, and whoever holds it can only fail. No daemon
-// answering is no proof: it may live in another network namespace.
-bool is_dead(const MountEntry& mount) {
+// The flush of a mount whose daemon lives but cannot be asked: through the mount itself.
+Status flush_through(const MountEntry& mount) {
   struct stat status {};
-  return ::stat(mount.mountpoint.c_str(), &status) != 0 && errno == ENOTCONN;
+  const bool is_folder = ::stat(mount.mountpoint.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  const std::string image = mount.mountpoint + (is_folder ? "/image" : "");
+  const UniqueFd file(::open(image.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.valid() && ::fsync(file.get()) == 0) {
+    return {};
+  }
+  return fail_errno(errno, "the daemon of " + mount.mountpoint +
+                               " cannot be asked from here, nor its image be flushed, data written "
+                               "before may be lost");
 }
 
 // Unmounts the mounts of one device (one, but for bind mounts), topmost first.
 Status unmount_device(const std::vector<MountEntry>& mounts, bool lazy) {
   const MountEntry& mount = mounts.back();
   CRYPTIMG_ASSIGN_OR_RETURN(std::optional<Daemon> daemon, attend(mount));
+  // Of a dead mount nothing can be lost any more, and whoever holds it can only fail.
+  const bool unheard = !daemon && !lazy && !is_dead(mount);
+  const Status flushed = unheard ? flush_through(mount) : Status();
   for (auto entry = mounts.rbegin(); entry != mounts.rend(); ++entry) {
     Status status = unmount(entry->mountpoint, lazy);
     if (!status && status.error().code == Errc::busy && !daemon && is_dead(*entry)) {
@@ -126,8 +142,14 @@ Status unmount_device(const std::vector<MountEntry>& mounts, bool lazy) {
                                 : std::move(status.error()));
     }
   }
+  if (unheard && flushed) {
+    std::fprintf(stderr,
+                 "cryptimg: the daemon of %s cannot be asked from here (it may live in another "
+                 "network namespace): the image was flushed, but its end is not waited for.\n",
+                 printable(mount.mountpoint).c_str());
+  }
   if (!daemon || lazy) {
-    return {};
+    return flushed;
   }
   if (const auto place = still_mounted(mount)) {
     std::fprintf(stderr, "cryptimg: it is still mounted on %s, so the daemon stays.\n",
@@ -137,12 +159,40 @@ Status unmount_device(const std::vector<MountEntry>& mounts, bool lazy) {
   return wait_for_end(*daemon, mount);
 }
 
+// A container mounted read-write is mounted once. Where its name finds more, another file has taken
+// that name since, and only the mount points tell them apart.
+Status check_one_container(const std::vector<MountEntry>& found, const std::string& target) {
+  std::vector<MountEntry> living;
+  bool one_place = true;
+  bool writable = false;
+  for (const MountEntry& entry : found) {
+    one_place = one_place && entry.mountpoint == found.front().mountpoint;
+    const bool known = std::any_of(living.begin(), living.end(), [&](const MountEntry& other) {
+      return same_device(entry, other);
+    });
+    if (!known && !is_dead(entry)) {
+      living.push_back(entry);
+      writable = writable || !entry.read_only;
+    }
+  }
+  if (one_place || living.size() < 2 || !writable) {
+    return {};
+  }
+  std::string places;
+  for (const MountEntry& entry : living) {
+    places += (places.empty() ? "" : ", ") + entry.mountpoint;
+  }
+  return fail(Errc::busy, target + " names more than one container (its name has changed hands): " +
+                              "unmount by mount point, one of " + places);
+}
+
 Status unmount_target(const std::string& target, bool lazy) {
   CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<MountEntry> all, list_mounts());
   std::vector<MountEntry> found = find_mounts(all, target);
   if (found.empty()) {
     return fail(Errc::not_found, target + " is not mounted by cryptimg");
   }
+  CRYPTIMG_RETURN_IF_ERROR(check_one_container(found, target));
   Status result;
   while (!found.empty()) {
     const MountEntry last = found.back();

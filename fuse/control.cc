@@ -25,6 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/thread_error.h"
 #include "fuse/control_socket.h"
 
 namespace cryptimg {
@@ -233,8 +234,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(std::uint32_t device
   try {
     impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   } catch (const std::system_error& error) {
-    return fail(Errc::unavailable, std::string("cannot start the control thread: ") + error.what(),
-                error.code().value());
+    return tl::unexpected(thread_error("cannot start the control thread", error));
   }
   return std::unique_ptr<ControlServer>(new ControlServer(std::move(impl)));
 }

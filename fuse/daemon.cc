@@ -33,6 +33,7 @@
 #include "fuse/image_fs.h"
 #include "fuse/janitor.h"
 #include "fuse/mount_table.h"
+#include "fuse/mountpoint.h"
 #include "fuse/session.h"
 #include "fuse/unlock.h"
 
@@ -45,6 +46,7 @@ constexpr unsigned kMinSessionThreads = 4;
 constexpr unsigned kMaxSessionThreads = 16;
 // 56 MiB of request buffers at most, whatever the number of cores.
 constexpr unsigned kMaxBuffers = 54;
+constexpr unsigned kHopelessTries = 25;
 
 // What serves one mount. Members are destroyed from the last to the first.
 struct Mount {
@@ -159,6 +161,8 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
       std::min(session.threads + 2 * mount.image->workers() + kMinSessionThreads, kMaxBuffers);
   CRYPTIMG_ASSIGN_OR_RETURN(mount.pool, BufferPool::create(buffers, kRequestBufferBytes));
   mount.fs = std::make_unique<ImageFs>(*mount.image, *mount.pool, fs_options(plan));
+  // Until our own entry is known: another mount at the same place would be mistaken for it.
+  CRYPTIMG_ASSIGN_OR_RETURN(const UniqueFd claim, claim_mountpoint(plan.mountpoint));
   CRYPTIMG_ASSIGN_OR_RETURN(mount.session,
                             Session::mount(session, ImageFs::operations(), mount.fs.get()));
   CRYPTIMG_ASSIGN_OR_RETURN(mount.entry, find_own_entry(plan));
@@ -183,11 +187,25 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
   return {};
 }
 
+// The files of this mount, none of which is fit for its log.
+std::vector<PreciousFile> precious_files(const DaemonPlan& plan) {
+  const MountOptions& options = plan.options;
+  std::vector<PreciousFile> files = {{plan.container, "the container"},
+                                     {plan.mountpoint, "the mount point"}};
+  if (options.header) {
+    files.push_back({*options.header, "the container's header"});
+  }
+  const bool from_stdin = options.key_file.value_or("-") == "-";
+  files.push_back({from_stdin ? "/proc/self/fd/0" : *options.key_file, "the key file"});
+  return files;
+}
+
 Status set_up(const DaemonPlan& plan, Mount& mount) {
   const MountOptions& options = plan.options;
   mount.mountpoint = plan.mountpoint;
   CRYPTIMG_ASSIGN_OR_RETURN(mount.janitor, Janitor::start(plan.mountpoint));
-  CRYPTIMG_RETURN_IF_ERROR(open_log(options.log_file, options.foreground, options.log_level));
+  CRYPTIMG_RETURN_IF_ERROR(
+      open_log(options.log_file, options.foreground, options.log_level, precious_files(plan)));
   forbid_core_dumps();
   ::signal(SIGPIPE, SIG_IGN);
   // Threads made from here on allocate without waiting for writeback, which may come through this
@@ -218,15 +236,42 @@ std::string joined(const std::vector<std::string>& words) {
   return text.empty() ? "someone unknown" : text;
 }
 
+// A mount that was asked to end.
+struct Ending {
+  Clock::time_point asked_at = Clock::now();
+  bool told_holders = false;
+  unsigned failures = 0;  // tries that failed though nothing was said to hold the mount
+};
+
+// One try to end it. False where more of them have no use.
+bool try_unmount(Mount& mount, Ending& ending) {
+  const Status status = mount.janitor->unmount(false);
+  if (status) {
+    return true;
+  }
+  if (status.error().code != Errc::busy) {
+    // Not at the first: fusermount3 also fails for reasons that pass.
+    const bool is_hopeless = ++ending.failures >= kHopelessTries;
+    if (ending.failures == 1 || is_hopeless) {
+      log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message);
+    }
+    return !is_hopeless || !find_holders(mount.entry).empty();
+  }
+  if (!std::exchange(ending.told_holders, true)) {
+    log_info("goes on serving, the mount is held by " + joined(find_holders(mount.entry)));
+  }
+  return true;
+}
+
 // Returns when the session has ended by itself, or is to be ended by force.
 void serve(Mount& mount) {
   const int signals = mount.signals.get();
-  std::optional<Clock::time_point> asked_at;
-  bool told_holders = false;
+  std::optional<Ending> ending;
+  std::array<pollfd, 3> waiting = {{{mount.session->ended_fd(), POLLIN, 0},
+                                    {signals, POLLIN, 0},
+                                    {mount.janitor->gone_fd(), 0, 0}}};
   for (;;) {
-    std::array<pollfd, 2> waiting = {
-        {{mount.session->ended_fd(), POLLIN, 0}, {signals, POLLIN, 0}}};
-    const int wait_ms = asked_at ? static_cast<int>(kUnmountInterval.count()) : -1;
+    const int wait_ms = ending ? static_cast<int>(kUnmountInterval.count()) : -1;
     if (::poll(waiting.data(), waiting.size(), wait_ms) < 0 && errno != EINTR) {
       log_error("poll failed; the mount is ended");
       return;
@@ -234,23 +279,27 @@ void serve(Mount& mount) {
     if (waiting[0].revents != 0) {
       return;
     }
+    if (waiting[2].revents != 0) {
+      waiting[2] = {-1, 0, 0};
+      log_warning("the janitor process is gone: if this daemon is killed too, " + mount.mountpoint +
+                  " stays dead until it is unmounted or mounted again");
+    }
     signalfd_siginfo info = {};
     if (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (asked_at) {
+      if (ending) {
         log_warning("a second signal: the mount is ended although it is held");
         return;
       }
       log_info("asked to end");
-      asked_at = Clock::now();
+      ending.emplace();
     }
-    if (!asked_at) {
+    if (!ending) {
       continue;
     }
-    if (const Status status = mount.janitor->unmount(false); !status && !told_holders) {
-      told_holders = true;
-      log_info("goes on serving, the mount is held by " + joined(find_holders(mount.entry)));
+    if (!try_unmount(mount, *ending)) {
+      return;
     }
-    if (Clock::now() - *asked_at > kHeldPatience) {
+    if (Clock::now() - ending->asked_at > kHeldPatience) {
       log_warning("the mount is ended although it is held by " + joined(find_holders(mount.entry)));
       return;
     }

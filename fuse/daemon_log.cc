@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/daemon_log.h"
 
+#include <cerrno>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "core/container_file.h"
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
 
@@ -52,17 +54,54 @@ void log(spdlog::level::level_enum level, const std::string& message) noexcept {
   }
 }
 
+Status refuse_precious(const struct stat& log, const std::string& path,
+                       const std::vector<PreciousFile>& precious) {
+  for (const PreciousFile& other : precious) {
+    struct stat attributes = {};
+    if (::stat(other.path.c_str(), &attributes) == 0 && attributes.st_dev == log.st_dev &&
+        attributes.st_ino == log.st_ino) {
+      return fail(Errc::invalid_argument, "the log file " + path + " is " + other.role);
+    }
+  }
+  if (const auto loop = loop_device_on(log.st_dev, log.st_ino)) {
+    return fail(Errc::invalid_argument, "the log file " + path + " is attached to " + *loop);
+  }
+  return {};
+}
+
+Result<UniqueFd> open_log_file(const std::string& path, const std::vector<PreciousFile>& precious) {
+  // Not waiting for whoever reads a FIFO, nor for a stopped terminal.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  UniqueFd fd(::open(path.c_str(), kFlags, S_IRUSR | S_IWUSR));
+  const int error = errno;
+  struct stat attributes = {};
+  if (!fd.valid() && error != ENXIO) {
+    return fail_errno(error, "cannot open the log file " + path);
+  }
+  if (!fd.valid() || ::fstat(fd.get(), &attributes) != 0 ||
+      !(S_ISREG(attributes.st_mode) || S_ISCHR(attributes.st_mode))) {
+    return fail(Errc::unsupported,
+                "the log file " + path + " is neither a regular file nor a character device");
+  }
+  if (S_ISREG(attributes.st_mode)) {
+    CRYPTIMG_RETURN_IF_ERROR(refuse_precious(attributes, path, precious));
+  }
+  return fd;
+}
+
 }  // namespace
 
-Status open_log(const std::optional<std::string>& file, bool to_stderr, const std::string& level) {
+Status open_log(const std::optional<std::string>& file, bool to_stderr, const std::string& level,
+                const std::vector<PreciousFile>& precious) {
   try {
     spdlog::sink_ptr sink;
-    if (file || to_stderr) {
-      UniqueFd fd(file ? ::open(file->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
-                                S_IRUSR | S_IWUSR)
-                       : ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (file) {
+      CRYPTIMG_ASSIGN_OR_RETURN(UniqueFd fd, open_log_file(*file, precious));
+      sink = std::make_shared<FdSink>(std::move(fd));
+    } else if (to_stderr) {
+      UniqueFd fd(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
       if (!fd.valid()) {
-        return fail_errno(errno, "cannot open the log file " + file.value_or("stderr"));
+        return fail_errno(errno, "cannot log to standard error");
       }
       sink = std::make_shared<FdSink>(std::move(fd));
     } else {

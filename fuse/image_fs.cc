@@ -253,8 +253,7 @@ void add_io(fuse_lowlevel_ops& ops) {
   };
   ops.write = [](fuse_req_t request, fuse_ino_t, const char* payload, std::size_t size,
                  off_t offset, fuse_file_info* info) {
-    const bool durable = (info->flags & (O_SYNC | O_DSYNC)) != 0;
-    fs_of(request).write(request, payload, size, offset, durable, handle_of(info));
+    fs_of(request).write(request, payload, size, offset, info->flags, handle_of(info));
   };
   ops.flush = [](fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
     fs_of(request).flush(request, handle_of(info));

@@ -76,8 +76,10 @@ class ImageFs {
   // The requests that touch bytes (image_io.cc). Each answers `request` exactly once, some after
   // they return.
   void read(fuse_req* request, std::size_t size_bytes, off_t offset_bytes);
+  // `flags` are the open file's (O_DIRECT, O_SYNC ...). Of a write across the image's end, what
+  // fits is written, and the answer is a short count, or ENOSPC with O_DIRECT.
   void write(fuse_req* request, const char* payload, std::size_t size_bytes, off_t offset_bytes,
-             bool durable, Handle& handle);
+             int flags, Handle& handle);
   void flush(fuse_req* request, const Handle& handle);
   void fsync(fuse_req* request);
   void fallocate(fuse_req* request, int mode, off_t offset_bytes, off_t length_bytes,

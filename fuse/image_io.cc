@@ -53,8 +53,9 @@ struct ImageFs::Io {
   ImageFs* fs = nullptr;
   fuse_req* fuse_request = nullptr;
   int fd = -1;
-  Handle* handle = nullptr;  // writes only
-  MutableBytes buffer;       // the whole request buffer, this included
+  Handle* handle = nullptr;         // writes only
+  bool ends_with_no_space = false;  // what did not fit is answered for, not what did
+  MutableBytes buffer;              // the whole request buffer, this included
 };
 static_assert(kPayloadOffset + kMaxIoBytes + 4096 <= kRecordOffset);
 
@@ -129,6 +130,8 @@ void ImageFs::complete(IoRequest& request, Status status) noexcept {
     ::fuse_reply_buf(io.fuse_request,
                      reinterpret_cast<const char*>(io.buffer.data() + kPayloadOffset),
                      request.length_bytes);
+  } else if (io.ends_with_no_space) {
+    ::fuse_reply_err(io.fuse_request, ENOSPC);
   } else {
     ::fuse_reply_write(io.fuse_request, request.length_bytes);
   }
@@ -160,7 +163,7 @@ void ImageFs::read(fuse_req* request, std::size_t size_bytes, off_t offset_bytes
 }
 
 void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_bytes,
-                    off_t offset_bytes, bool durable, Handle& handle) {
+                    off_t offset_bytes, int flags, Handle& handle) {
   if (offset_bytes < 0 || size_bytes > kMaxIoBytes) {
     ::fuse_reply_err(request, EINVAL);
     return;
@@ -182,13 +185,16 @@ void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_byt
   }
   Io& io = *new (buffer.data() + kRecordOffset) Io;
   io.request.kind = IoRequest::Kind::write;
-  io.request.durable = durable;
+  io.request.durable = (flags & (O_SYNC | O_DSYNC)) != 0;
   io.fs = this;
   io.fuse_request = request;
   io.fd = request_fd();
   io.handle = &handle;
   io.buffer = buffer;
-  submit(io, offset, std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset));
+  const std::uint64_t length = std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset);
+  // The kernel turns a short answer to a direct write into EIO, which says that the disk is broken.
+  io.ends_with_no_space = length < size_bytes && (flags & O_DIRECT) != 0;
+  submit(io, offset, length);
 }
 
 void ImageFs::answer_status(fuse_req* request, FailureLog::Kind kind, const Status& status) {

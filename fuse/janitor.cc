@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <type_traits>
 
@@ -55,15 +56,9 @@ bool send(int socket, const T& message) {
   return sent == static_cast<ssize_t>(sizeof message);
 }
 
-struct Watched {
-  std::string mountpoint;
-  std::uint32_t device_major = 0;
-  std::uint32_t device_minor = 0;  // 0: nothing is mounted yet
-};
-
 // Whether what is visible at the mount point is ours, not something mounted over it. Asks the
 // daemon nothing, which may be dead or stuck.
-bool on_top(const Watched& watched) {
+bool on_top(const WatchedMount& watched) {
   struct statx answer = {};
   return ::statx(AT_FDCWD, watched.mountpoint.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
                  &answer) == 0 &&
@@ -71,7 +66,7 @@ bool on_top(const Watched& watched) {
          answer.stx_dev_minor == watched.device_minor;
 }
 
-bool is_mounted(const Watched& watched) {
+bool is_mounted(const WatchedMount& watched) {
   const auto mounts = list_mounts();
   return mounts && std::any_of(mounts->begin(), mounts->end(), [&](const MountEntry& entry) {
            return entry.device_major == watched.device_major &&
@@ -80,7 +75,7 @@ bool is_mounted(const Watched& watched) {
          });
 }
 
-Answer unmount_watched(const Watched& watched, bool lazy) {
+Answer unmount_watched(const WatchedMount& watched, bool lazy) {
   if (watched.device_minor == 0 || !is_mounted(watched)) {
     return {};
   }
@@ -118,7 +113,7 @@ void run_janitor(int socket, const std::string& mountpoint) {
   socket = keep_only(socket);
   [[maybe_unused]] const int moved = ::chdir("/");
 
-  Watched watched{mountpoint};
+  WatchedMount watched{mountpoint};
   Message message;
   while (receive(socket, message)) {
     Answer answer;
@@ -165,7 +160,7 @@ Result<std::unique_ptr<Janitor>> Janitor::start(const std::string& mountpoint) {
     }
     ::_exit(code);
   }
-  return std::unique_ptr<Janitor>(new Janitor(std::move(ours), process));
+  return std::unique_ptr<Janitor>(new Janitor(std::move(ours), process, mountpoint));
 }
 
 Janitor::~Janitor() {
@@ -175,6 +170,8 @@ Janitor::~Janitor() {
 }
 
 Status Janitor::watch(std::uint32_t device_major, std::uint32_t device_minor) {
+  watched_.device_major = device_major;
+  watched_.device_minor = device_minor;
   CRYPTIMG_ASSIGN_OR_RETURN([[maybe_unused]] const Answer answer,
                             ask(socket_.get(), {Command::watch, device_major, device_minor}));
   return {};
@@ -182,9 +179,11 @@ Status Janitor::watch(std::uint32_t device_major, std::uint32_t device_minor) {
 
 Status Janitor::unmount(bool lazy) {
   const Message message{lazy ? Command::unmount_lazily : Command::unmount, 0, 0};
-  CRYPTIMG_ASSIGN_OR_RETURN(const Answer answer, ask(socket_.get(), message));
+  const Result<Answer> asked = ask(socket_.get(), message);
+  const Answer answer = asked ? *asked : unmount_watched(watched_, lazy);
   if (!answer.ok) {
-    return fail(answer.code, "unmounting failed", answer.os_errno);
+    return answer.os_errno != 0 ? fail(answer.code, std::strerror(answer.os_errno), answer.os_errno)
+                                : fail(answer.code, "fusermount3 failed");
   }
   return {};
 }

@@ -3,11 +3,15 @@
 // Janitor: a tiny process beside the daemon that can still unmount when the daemon cannot: on
 // request, and when the daemon has died. Forked before there is any secret; it holds neither the
 // container nor /dev/fuse, which would keep lock and mount alive. Used by one thread.
+//
+// The janitor may be killed. It cannot be had again, since a fork would now copy the key; so from
+// then on unmount() works in the calling process, and nobody unmounts for a killed daemon.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -15,6 +19,13 @@
 #include "core/unique_fd.h"
 
 namespace cryptimg {
+
+// What a janitor answers for.
+struct WatchedMount {
+  std::string mountpoint;
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;  // 0: nothing is mounted yet
+};
 
 class Janitor {
  public:
@@ -27,17 +38,22 @@ class Janitor {
   Janitor(const Janitor&) = delete;
   Janitor& operator=(const Janitor&) = delete;
 
+  // For poll(2), with no events asked for: POLLHUP when the janitor is gone.
+  [[nodiscard]] int gone_fd() const { return socket_.get(); }
   // From now on the mount with this device number is ours: it is unmounted when the daemon dies.
+  // unavailable where the janitor is gone.
   Status watch(std::uint32_t device_major, std::uint32_t device_minor);
   // Unmounts what is watched. Ok where it is gone already; busy where something holds it or
-  // another file system is mounted over it; unavailable where the janitor is gone.
+  // another file system is mounted over it.
   Status unmount(bool lazy);
 
  private:
-  Janitor(UniqueFd socket, pid_t process) : socket_(std::move(socket)), process_(process) {}
+  Janitor(UniqueFd socket, pid_t process, const std::string& mountpoint)
+      : socket_(std::move(socket)), process_(process), watched_{mountpoint} {}
 
   UniqueFd socket_;
   pid_t process_;
+  WatchedMount watched_;
 };
 
 }  // namespace cryptimg

@@ -2,9 +2,9 @@
 //
 // run_mount: checks what is cheap to check, forks the daemon before any secret exists, and waits
 // until it serves or has said why not.
-#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,18 +16,15 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/container.h"
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
 #include "fuse/daemon.h"
-#include "fuse/mount_table.h"
+#include "fuse/mountpoint.h"
 
 namespace cryptimg {
 namespace {
@@ -39,52 +36,14 @@ struct Outcome {
 };
 static_assert(std::is_trivially_copyable_v<Outcome>);
 
-Result<std::string> absolute_path(const std::string& path) {
-  std::array<char, PATH_MAX> resolved{};
-  if (::realpath(path.c_str(), resolved.data()) == nullptr) {
-    return fail_errno(errno, "cannot find " + path);
-  }
-  return std::string(resolved.data());
-}
-
-// Unmounts what a killed daemon left on `mountpoint`; busy where a living one serves there.
-Status clear_dead_mount(const std::string& mountpoint) {
-  CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<MountEntry> mounts, list_mounts());
-  const bool is_ours = std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& entry) {
-    return entry.mountpoint == mountpoint;
-  });
-  if (!is_ours) {
-    return {};
-  }
-  struct stat attributes = {};
-  if (::stat(mountpoint.c_str(), &attributes) == 0 || errno != ENOTCONN) {
-    return fail(Errc::busy, mountpoint + " already has an image mounted on it; unmount that first");
-  }
-  Status status = unmount(mountpoint, true);
-  if (!status && status.error().code == Errc::not_found) {
-    return {};  // a janitor was quicker
-  }
-  return status;
-}
-
 Result<DaemonPlan> make_plan(const MountOptions& options) {
   DaemonPlan plan;
   plan.options = options;
   CRYPTIMG_ASSIGN_OR_RETURN(plan.container, absolute_path(options.container));
-  CRYPTIMG_ASSIGN_OR_RETURN(plan.mountpoint, absolute_path(options.mountpoint));
-  CRYPTIMG_RETURN_IF_ERROR(clear_dead_mount(plan.mountpoint));
-  struct stat attributes = {};
-  if (::stat(plan.mountpoint.c_str(), &attributes) != 0) {
-    return fail_errno(errno, "cannot use the mount point " + options.mountpoint);
-  }
-  if (!S_ISDIR(attributes.st_mode) && !S_ISREG(attributes.st_mode)) {
-    return fail(Errc::unsupported, "the mount point " + options.mountpoint +
-                                       " is neither a folder nor a regular file");
-  }
-  plan.mountpoint_is_file = S_ISREG(attributes.st_mode);
-  if (plan.mountpoint == plan.container) {
-    return fail(Errc::invalid_argument, "the container cannot be its own mount point");
-  }
+  CRYPTIMG_ASSIGN_OR_RETURN(const Mountpoint mountpoint,
+                            prepare_mountpoint(options.mountpoint, plan.container));
+  plan.mountpoint = mountpoint.path;
+  plan.mountpoint_is_file = mountpoint.is_file;
   return plan;
 }
 
@@ -100,16 +59,25 @@ bool users_may_allow_others() {
   return false;
 }
 
-// One shell word.
+// One shell word. What would not be fit for a terminal is written in octal, as $'...' takes it.
 std::string quoted(const std::string& text) {
   constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-=:,@%";
   if (text.find_first_not_of(kPlain) == std::string::npos) {
     return text;
   }
-  std::string result = "'";
-  for (const char c : printable(text)) {
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  const bool is_printable = printable(text) == text;
+  std::string result = is_printable ? "'" : "$'";
+  for (const char c : text) {
+    const auto value = static_cast<unsigned char>(c);
+    if (is_printable) {
+      result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    } else if (value < 0x20 || value >= 0x7F || c == '\'' || c == '\\') {
+      result += {'\\', static_cast<char>('0' + value / 64), static_cast<char>('0' + value / 8 % 8),
+                 static_cast<char>('0' + value % 8)};
+    } else {
+      result += c;
+    }
   }
   return result + "'";
 }
@@ -222,7 +190,7 @@ ExitCode run_mount(const MountOptions& options) {
 
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return report({errc_from_errno(errno), errno, "cannot make a pipe to the daemon"});
+    return report(fail_errno(errno, "cannot make a pipe to the daemon").value());
   }
   UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
@@ -230,7 +198,7 @@ ExitCode run_mount(const MountOptions& options) {
   const pid_t self = ::getpid();
   const pid_t daemon = ::fork();
   if (daemon < 0) {
-    return report({errc_from_errno(errno), errno, "cannot start the daemon"});
+    return report(fail_errno(errno, "cannot start the daemon").value());
   }
   if (daemon == 0) {
     reader.reset();

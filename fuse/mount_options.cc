@@ -23,10 +23,10 @@ constexpr std::array<std::string_view, 7> kLogLevels = {"trace", "debug",    "in
                                                         "error", "critical", "off"};
 
 // Words of fstab(5) and mount(8) for whoever reads fstab; nosuid and nodev hold on every FUSE
-// mount, and the one file there is cannot be executed.
-constexpr std::array<std::string_view, 13> kIgnored = {
-    "defaults", "auto",  "noauto",  "nofail", "user",  "nouser", "users",
-    "group",    "owner", "_netdev", "nosuid", "nodev", "noexec"};
+// mount, the one file there is cannot be executed, and no access times are kept.
+constexpr std::array<std::string_view, 16> kIgnored = {
+    "defaults", "auto",    "noauto", "nofail", "user",   "nouser",  "users",    "group",
+    "owner",    "_netdev", "nosuid", "nodev",  "noexec", "noatime", "relatime", "nodiratime"};
 
 bool is_ignored(std::string_view word) {
   return std::find(kIgnored.begin(), kIgnored.end(), word) != kIgnored.end() ||

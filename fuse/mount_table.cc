@@ -112,10 +112,14 @@ std::vector<std::string> spellings(const std::string& target) {
 
 std::vector<MountEntry> at_path(const std::vector<MountEntry>& mounts, const std::string& path) {
   std::vector<MountEntry> found;
-  std::copy_if(mounts.begin(), mounts.end(), std::back_inserter(found),
-               [&](const MountEntry& entry) {
-                 return path == entry.mountpoint || path == entry.mountpoint + "/image";
-               });
+  for (const char* file : {"", "/image"}) {
+    std::copy_if(mounts.begin(), mounts.end(), std::back_inserter(found),
+                 [&](const MountEntry& entry) { return path == entry.mountpoint + file; });
+    // An image can be a mount point itself, and then that is meant.
+    if (!found.empty()) {
+      break;
+    }
+  }
   return found;
 }
 
@@ -161,6 +165,11 @@ Result<std::string> read_proc_file(const std::string& path) {
       text.append(piece.data(), static_cast<std::size_t>(got));
     }
   }
+}
+
+bool is_dead(const MountEntry& mount) {
+  struct stat status {};
+  return ::stat(mount.mountpoint.c_str(), &status) != 0 && errno == ENOTCONN;
 }
 
 Result<std::vector<MountEntry>> list_mounts() {

@@ -36,10 +36,16 @@ std::vector<MountEntry> parse_all_mounts(std::string_view text);
 Result<std::string> read_proc_file(const std::string& path);
 Result<std::vector<MountEntry>> list_mounts();
 
-// The mounts that `target` names: as a mount point (the path itself, or MOUNTPOINT/image), else as
-// a container (same path, or the same file by device and inode). Works on a dead mount (ENOTCONN).
+// The mounts that `target` names: as a mount point, else as MOUNTPOINT/image, else as a container
+// (the path it was mounted by, or what is the same file as that path by device and inode). Works on
+// a dead mount (ENOTCONN). The path may name another file by now than the one that is served: then
+// what was mounted by either name is found.
 std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts,
                                     const std::string& target);
+
+// Whether the kernel has no daemon for it any more. That none answers is no proof: it may live in
+// another network namespace. Asks the mount, so ask its daemon first.
+bool is_dead(const MountEntry& mount);
 
 // Someone who keeps a mount busy, as one phrase: "process 1234 (dd)", "loop device /dev/loop3
 // (mounted on /srv)". Sees what the caller may see.

@@ -69,10 +69,10 @@ class GrowingSecret {
   std::size_t used_ = 0;
 };
 
-Result<Secret> read_all(int fd, const struct stat& status, const std::string& name) {
-  const bool regular = S_ISREG(status.st_mode);
+Result<Secret> read_all(int fd, const struct stat& status, const std::string& name,
+                        bool may_be_empty) {
   GrowingSecret content;
-  if (regular && status.st_size > 0) {
+  if (S_ISREG(status.st_mode) && status.st_size > 0) {
     const auto size = static_cast<std::size_t>(status.st_size);
     CRYPTIMG_RETURN_IF_ERROR(content.reserve(std::min(size, kMaxBytes) + 1));
   }
@@ -90,7 +90,7 @@ Result<Secret> read_all(int fd, const struct stat& status, const std::string& na
       return fail(Errc::invalid_argument, "the key file " + name + " is larger than 8 MiB");
     }
   }
-  if (content.size() == 0 && !regular) {
+  if (content.size() == 0 && !may_be_empty) {
     return fail(Errc::invalid_argument, "there is nothing to read in the key file " + name);
   }
   return content.take();
@@ -210,12 +210,13 @@ Result<Secret> read_key_file(const std::string& path, std::string& warning) {
     return fail_errno(errno, "cannot examine the key file " + name);
   }
   if (S_ISDIR(status.st_mode)) {
-    return fail(Errc::invalid_argument, "the key file " + name + " is a directory");
+    return fail(Errc::io, "the key file " + name + " is a directory", EISDIR);
   }
   if (path != "-" && S_ISREG(status.st_mode) && (status.st_mode & (S_IRGRP | S_IROTH)) != 0) {
     warning = "the key file " + path + " can be read by others than its owner; chmod it to 0600";
   }
-  return read_all(fd, status, name);
+  // As cryptsetup has it: an empty file is an empty passphrase, an empty stdin is none.
+  return read_all(fd, status, name, path != "-" && S_ISREG(status.st_mode));
 }
 
 Result<Secret> read_passphrase(const std::string& prompt, bool verify) {

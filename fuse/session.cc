@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/session.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -16,8 +18,11 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "core/thread_error.h"
 
 namespace cryptimg {
 namespace {
@@ -85,6 +90,64 @@ std::string mount_words(const SessionOptions& options) {
   return words + ",fsname=" + escape_option(options.source);
 }
 
+// While it lives, what this process and its children write to stderr goes to `text` instead:
+// fusermount3 explains itself there, and a failure is to be one sentence.
+class StderrCapture {
+ public:
+  explicit StderrCapture(std::string& text)
+      : text_(text),
+        file_(::memfd_create("cryptimg-stderr", MFD_CLOEXEC)),
+        saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
+    if (file_.valid() && saved_.valid()) {
+      ::dup2(file_.get(), STDERR_FILENO);
+    }
+  }
+  ~StderrCapture() {
+    if (!file_.valid() || !saved_.valid()) {
+      return;
+    }
+    ::dup2(saved_.get(), STDERR_FILENO);
+    std::array<char, 4096> words{};
+    const ssize_t got = ::pread(file_.get(), words.data(), words.size(), 0);
+    text_.assign(words.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  }
+  StderrCapture(const StderrCapture&) = delete;
+  StderrCapture& operator=(const StderrCapture&) = delete;
+
+ private:
+  std::string& text_;
+  const UniqueFd file_;
+  const UniqueFd saved_;
+};
+
+// The part of a sentence in what a program printed.
+std::string clause(std::string words) {
+  for (const std::string_view program : {"fusermount3: ", "fuse: "}) {
+    if (words.rfind(program, 0) == 0) {
+      words.erase(0, program.size());
+    }
+  }
+  while (!words.empty() && (words.back() == '\n' || words.back() == '.')) {
+    words.pop_back();
+  }
+  return words;
+}
+
+Error mount_error(const SessionOptions& options, const std::string& helper_words) {
+  const std::string what = "cannot mount on " + options.mountpoint;
+  if (helper_words.find("user_allow_other") != std::string::npos) {
+    return {Errc::permission, 0,
+            what + (options.allow_root ? " with allow_root" : " with allow_other") +
+                ": the line user_allow_other is not in /etc/fuse.conf"};
+  }
+  // fusermount3 knows better than libfuse, which only knows that it failed.
+  const std::string reason = clause(helper_words.empty() ? last_words() : helper_words);
+  const bool is_device = reason.find("/dev/fuse") != std::string::npos;
+  return {Errc::io, 0,
+          what + ": " + (reason.empty() ? "fusermount3 failed; is fuse3 installed" : reason) +
+              (is_device ? "; /dev/fuse must be there, and open to you" : "")};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options,
@@ -108,10 +171,14 @@ Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options,
     return fail(Errc::io, "libfuse refuses the mount options: " + last_words());
   }
 
-  if (::fuse_session_mount(session->session_, options.mountpoint.c_str()) != 0) {
-    const std::string reason = last_words().empty() ? "fusermount3 failed" : last_words();
-    return fail(Errc::io, "cannot mount on " + options.mountpoint + " (" + reason +
-                              "); is /dev/fuse there and open to you, and the mount point yours?");
+  last_words().clear();
+  std::string helper_words;
+  const int code = [&] {
+    const StderrCapture capture(helper_words);
+    return ::fuse_session_mount(session->session_, options.mountpoint.c_str());
+  }();
+  if (code != 0) {
+    return tl::unexpected(mount_error(options, helper_words));
   }
   ::fuse_set_log_func(keep_silent);
 
@@ -159,8 +226,7 @@ Status Session::start(BufferPool& pool) {
     }
   } catch (const std::system_error& error) {
     running_ -= thread_count_ - started;
-    return fail(Errc::unavailable, std::string("cannot start the session threads: ") + error.what(),
-                error.code().value());
+    return tl::unexpected(thread_error("cannot start the session threads", error));
   }
   return {};
 }

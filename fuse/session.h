@@ -53,7 +53,8 @@ class Session {
  public:
   // Mounts, as root directly, else through fusermount3. Requests wait in the kernel until start().
   // `operations` is copied; `user_data` is what its functions find with fuse_req_userdata().
-  // Failures: as mount(2) or fusermount3 report, with their words.
+  // Failures: as mount(2) or fusermount3 report, with their words, which do not reach stderr
+  // themselves. REQUIRES: no other thread uses stderr meanwhile.
   static Result<std::unique_ptr<Session>> mount(const SessionOptions& options,
                                                 const fuse_lowlevel_ops& operations,
                                                 void* user_data);

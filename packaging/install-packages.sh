@@ -4,6 +4,7 @@
 # Installs the Debian packages cryptimg needs. The one list of them.
 #   install-packages.sh          what building and running takes
 #   install-packages.sh --test   and what the tests take
+#   install-packages.sh --bench  what building and the benchmarks take, with the programs compared with
 # Does nothing where all are there. Else installs them as root, by sudo where that works, or prints
 # the line to run and exits 1.
 set -eu
@@ -12,15 +13,22 @@ build_packages="build-essential cmake ninja-build pkg-config
   libfuse3-dev libcryptsetup-dev libssl-dev libsodium-dev libseccomp-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libexpected-dev
   fuse3"
-test_packages="clang clang-format clang-tidy cryptsetup-bin e2fsprogs fio jq libgtest-dev mount passwd
-  python3 qemu-utils strace util-linux xz-utils"
+test_packages="clang clang-format clang-tidy cryptsetup-bin e2fsprogs fio jq libbenchmark-dev libgtest-dev mount openssl
+  passwd python3 qemu-utils strace util-linux xxd xz-utils"
+# A second kernel for the tests, which Debian has for these only.
+case $(dpkg --print-architecture) in
+  amd64 | i386) test_packages="$test_packages user-mode-linux kmod dmsetup" ;;
+esac
+bench_packages="fio fuse3 gnuplot-nox gocryptfs libbenchmark-dev libnbd-bin nbdkit python3 qemu-system-common
+  util-linux"
 
 packages=$build_packages
 case "${1:-}" in
   '') ;;
   --test) packages="$build_packages $test_packages" ;;
+  --bench) packages="$build_packages $bench_packages" ;;
   *)
-    echo "usage: $0 [--test]" >&2
+    echo "usage: $0 [--test | --bench]" >&2
     exit 1
     ;;
 esac

@@ -57,6 +57,31 @@ for wrong in "--size 0" "--size x" "--size -1" "--size 1M --type luks3" "--size 
   # shellcheck disable=SC2086  # meant to be split
   expect_error 1 "$CRYPTIMG" create "$work/no.img" --key-file "$key" "${cheap[@]}" $wrong
 done
+# The number that is too large is answered by the largest there is.
+for number in "--pbkdf-memory 99999999999 4194304" "--iter-time 99999999999 2147483647"; do
+  read -r option value most <<<"$number"
+  expect_error 1 "$CRYPTIMG" create "$work/no.img" --size 1M --key-file "$key" "$option" "$value"
+  expect_said "$option"
+  expect_said "$most"
+done
+# The key file is not what is to be overwritten, under any name, however it is read.
+cp -p "$key" "$work/only"
+ln "$work/only" "$work/hard"
+listing=$(ls -A "$work")
+before=$(checksum "$work/only")
+for line in "only --key-file $work/only" "hard --key-file $work/only" "only --key-file -" \
+  "no.img --header $work/only --key-file $work/hard"; do
+  # shellcheck disable=SC2086  # meant to be split
+  expect_error 1 "$CRYPTIMG" create --force --size 1M "${cheap[@]}" "$work/"$line <"$work/only"
+  expect_said "key file"
+done
+[ "$(checksum "$work/only")" = "$before" ] || fail "the key file was overwritten"
+# A size that no file can have is an error and nothing before it.
+expect_exit 0 truncate -s 1M "$work/probe"
+if ! truncate -s 999T "$work/probe" 2>/dev/null; then
+  expect_error 4 "$CRYPTIMG" create "$work/no.img" --size 999T --key-file "$key" "${cheap[@]}"
+fi
+rm "$work/probe"
 expect_error 4 "$CRYPTIMG" create "$work/absent/c.img" --size 1M --key-file "$key" "${cheap[@]}"
 expect_error 4 "$CRYPTIMG" create "$work/c.img" --size 1M --key-file "$work/absent" "${cheap[@]}"
 [ "$(ls -A "$work")" = "$listing" ] || fail "something was left behind"

@@ -13,8 +13,11 @@ expect_exit 0 "$helper" "$work/c.img" "$mnt" -o "rw,nofail,_netdev,x-systemd.aut
 [ "$(status_of "$mnt" .state)" = serving ] || fail "not serving"
 [ "$(status_of "$mnt" .read_only)" = false ] || fail "read-only"
 umount_image
-expect_exit 0 "$helper" "$work/c.img" "$mnt" -o "ro,key-file=$key"
+expect_exit 0 "$helper" "$work/c.img" "$mnt" -o "ro,relatime,nodiratime,noatime,key-file=$key"
 [ "$(status_of "$mnt" .read_only)" = true ] || fail "not read-only"
 umount_image
-expect_error 1 "$helper" "$work/c.img" "$mnt" -o "nonsense,key-file=$key"
+for word in nonsense sync suid dev strictatime; do
+  expect_error 1 "$helper" "$work/c.img" "$mnt" -o "$word,key-file=$key"
+  expect_said "$word"
+done
 expect_error 1 "$helper" "$work/c.img"

@@ -30,6 +30,15 @@ if (printf x >"$mnt/image") 2>/dev/null; then fail "a read-only image took a wri
 umount_image
 
 expect_error 4 "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$work/absent"
+expect_error 1 "$CRYPTIMG" mount --key-file "$key" "$work/c.img" /
+expect_said "root folder"
+if grep -F -- "- fuse.cryptimg $work/c.img " /proc/self/mountinfo; then fail "mounted on /"; fi
+ln "$work/c.img" "$work/hard.img"
+ln -s c.img "$work/soft.img"
+for name in c hard soft; do
+  expect_error 1 "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$work/$name.img"
+  expect_said "cannot be its own mount point"
+done
 mkfifo "$work/fifo"
 expect_error 4 "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$work/fifo"
 for name in other image/below; do

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# A file name cannot set mount options, however odd; status and umount find it again.
+# A file name cannot set mount options, however odd; status and umount find it again, and the losetup
+# line that mount prints can be pasted.
 . "$(dirname "$0")/lib.sh"
 require jq
 require_fuse
@@ -24,6 +25,9 @@ for name in 'a,allow_other,b' 'a\,allow_other' 'with space' 'back\slash\134' $'n
   make_container "$work/c.img" 256K --force
   expect_exit 0 "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$work/$name"
   [ -e "$work/$name/image" ] || fail "not mounted on '$name'"
+  [ "$(grep -c losetup "$out")" = 1 ] || fail "not one losetup line for '$name'"
+  eval "pasted=($(grep losetup "$out"))"
+  [ "${pasted[-1]}" = "$work/$name/image" ] || fail "the losetup line pasted names '${pasted[-1]}'"
   expect_exit 0 "$CRYPTIMG" umount -- "$work/$name"
   rmdir -- "$work/$name"
 done

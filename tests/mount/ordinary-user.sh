@@ -30,6 +30,22 @@ expect_exit 0 as_user "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$mnt"
 if ! grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null; then
   grep -qF user_allow_other "$out" "$err" || fail "mount does not say what root lacks to attach a loop device"
 fi
+expect_exit 0 as_user "$CRYPTIMG" umount "$mnt"
+eventually no_daemons
+
+# What fusermount3 refuses is one sentence with its reason.
+if ! grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null; then
+  for word in allow_other allow_root; do
+    expect_error 4 as_user "$CRYPTIMG" mount --key-file "$key" -o $word "$work/c.img" "$mnt"
+    expect_said "with $word: the line user_allow_other is not in /etc/fuse.conf"
+  done
+fi
+if as_root; then
+  mkdir -m 755 "$work/roots"
+  expect_error 4 as_user "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$work/roots"
+  expect_said "write access"
+fi
+expect_exit 0 as_user "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$mnt"
 random_file "$work/plain" $((4 << 20))
 chmod 644 "$work/plain"
 as_user dd if="$work/plain" of="$mnt/image" bs=512k oflag=direct status=none

@@ -46,6 +46,37 @@ expect_exit 0 create bytes --key-file "$work/bytes"
 expect_exit 0 opens bytes --key-file "$work/bytes"
 check 0 mounts bytes --key-file "$work/bytes"
 
+# Nothing at all, an empty line and an empty file are what cryptsetup takes them for.
+touch "$work/empty"
+chmod 600 "$work/empty"
+nothing() { "$@" </dev/null; }
+from_empty() { "$@" <"$work/empty"; }
+newline() { printf '\n' | "$@"; }
+expect_exit 0 newline create blank
+for input in newline nothing from_empty; do
+  for option in "" "--key-file -" "--key-file $work/empty" "--key-file /dev/null"; do
+    code=0
+    # shellcheck disable=SC2086  # meant to be split
+    "$input" opens blank $option >/dev/null 2>&1 || code=$?
+    # shellcheck disable=SC2086
+    check "$code" "$input" mounts blank $option
+  done
+done
+expect_exit 0 opens blank --key-file "$work/empty"
+expect_exit 1 nothing opens blank
+expect_exit 0 create void --key-file "$work/empty"
+expect_exit 0 newline opens void
+for input in nothing from_empty; do
+  expect_error 1 "$input" create none
+done
+[ ! -e "$work/none.img" ] || fail "a container without a passphrase"
+
+# A key file that is a folder cannot be read, however it is named.
+in_folder() { "$@" <"$work"; }
+expect_error 4 create none --key-file "$work"
+expect_error 4 in_folder create none --key-file -
+expect_error 4 in_folder create none
+
 # Only the named keyslot is tried.
 cryptsetup -q luksAddKey "${cheap[@]}" --key-slot 5 --key-file "$work/line" "$work/piped.img" "$work/both"
 check 0 mounts piped --key-file "$work/both"

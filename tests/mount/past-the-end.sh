@@ -25,7 +25,7 @@ same "$mnt/image" "$work/plain"
 expect_exit 1 truncate -s 2M "$mnt/image"
 [ "$(stat -c %s "$mnt/image")" = $((1 << 20)) ] || fail "the size changed"
 
-# Reads end; writes at and past the end are ENOSPC; one across the end writes what fits or fails.
+# Reads end; writes at and past the end are ENOSPC.
 [ "$(dd if="$mnt/image" bs=4k skip=256 count=1 status=none | wc -c)" = 0 ] || fail "a read at the end"
 [ "$(dd if="$mnt/image" bs=4k skip=255 count=9 iflag=direct status=none | wc -c)" = 4096 ] || fail "a read across the end"
 for flag in direct sync; do
@@ -33,6 +33,16 @@ for flag in direct sync; do
   grep -q "No space left on device" "$err" || fail "not ENOSPC: $(cat "$err")"
 done
 expect_exit 1 dd if=/dev/zero of="$mnt/image" bs=4k seek=999999 count=1 conv=notrunc
+
+# One across the end writes what fits. The rest is ENOSPC, never EIO.
+random_file "$work/piece" 8192
+for flag in direct sync; do
+  expect_exit 1 dd if="$work/piece" of="$mnt/image" bs=8k seek=$(((1 << 20) - 4096)) oflag=$flag,seek_bytes conv=notrunc
+  grep -q "No space left on device" "$err" || fail "across the end, $flag: not ENOSPC: $(cat "$err")"
+  dd if="$work/piece" of="$work/plain" bs=4k count=1 seek=255 conv=notrunc status=none
+  same "$mnt/image" "$work/plain"
+  random_file "$work/piece" 8192
+done
 same "$mnt/image" "$work/plain"
 [ "$(stat -c %s "$mnt/image")" = $((1 << 20)) ] || fail "the size changed"
 umount_image

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/support/luks2_edit.h"
 
-#include <cstddef>
 #include <fstream>
 
 #include <openssl/sha.h>
@@ -16,14 +15,6 @@ constexpr std::size_t kSizeField = 8;
 constexpr std::size_t kChecksumField = 448;
 constexpr std::size_t kChecksumFieldBytes = 64;
 constexpr std::size_t kBinaryHeaderBytes = 4096;
-
-void put_checksum(std::string& header) {
-  header.replace(kChecksumField, kChecksumFieldBytes, kChecksumFieldBytes, '\0');
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(header.data()), header.size(), digest);
-  header.replace(kChecksumField, sizeof digest, reinterpret_cast<const char*>(digest),
-                 sizeof digest);
-}
 
 }  // namespace
 
@@ -53,11 +44,19 @@ bool edit_luks2_json(const std::string& path, const std::string& from, const std
   std::fstream out(path, std::ios::binary | std::ios::in | std::ios::out);
   for (const std::size_t copy : {std::size_t{0}, size}) {
     std::string header = file.substr(copy, kBinaryHeaderBytes) + json;
-    put_checksum(header);
+    seal_luks2_header(header, 0, header.size());
     out.seekp(static_cast<std::streamoff>(copy));
     out << header;
   }
   return static_cast<bool>(out.flush());
+}
+
+void seal_luks2_header(std::string& file, std::size_t start, std::size_t size_bytes) {
+  file.replace(start + kChecksumField, kChecksumFieldBytes, kChecksumFieldBytes, '\0');
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(file.data() + start), size_bytes, digest);
+  file.replace(start + kChecksumField, sizeof digest, reinterpret_cast<const char*>(digest),
+               sizeof digest);
 }
 
 }  // namespace cryptimg::testing

@@ -216,6 +216,9 @@ TEST(Cli, ErrorsNameTheOption) {
   EXPECT_TRUE(says(refusal({"create", "c", "--size", "1", "--size", "2"}), "--size"));
   EXPECT_TRUE(says(refusal({"create", "c", "--key-size", "x"}), "--key-size"));
   EXPECT_TRUE(says(refusal({"create", "c", "--iter-time", "4294967296"}), "--iter-time"));
+  EXPECT_TRUE(says(refusal({"create", "c", "--iter-time", "4294967296"}), "2147483647"));
+  EXPECT_TRUE(says(refusal({"create", "c", "--pbkdf-memory", "99999999999"}), "4194304"));
+  EXPECT_TRUE(says(refusal({"create", "c", "--pbkdf-parallel", "0"}), "1 to 4"));
   EXPECT_TRUE(says(refusal({"umount"}), "TARGET"));
   EXPECT_TRUE(says(refusal({"info"}), "CONTAINER"));
   EXPECT_TRUE(says(refusal({"engines", "x"}), "x"));

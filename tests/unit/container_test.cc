@@ -210,6 +210,8 @@ TEST_F(ContainerTest, EditedHeadersAreRefused) {
        Errc::unsupported, "time-travel"},
       {R"("encryption":"aes-xts-plain64")", R"("encryption":"cipher_null-ecb")", Errc::unsupported,
        "cipher_null-ecb"},
+      {R"("encryption":"aes-xts-plain64","key_size":64)",
+       R"("encryption":"aes-xts-plain64","key_size":2147483647)", Errc::unsupported, "2147483647"},
       {R"("offset":"2097152")", R"("offset":"1048576")", Errc::corrupt, ""},
       {R"("offset":"2097152")", R"("offset":"9437184")", Errc::corrupt, "9437696"},
   };

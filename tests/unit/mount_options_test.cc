@@ -66,7 +66,8 @@ TEST(MountWords, FstabsOwnArePassedOver) {
   parsed(",,");
   const MountOptions options = parsed(
       "defaults,auto,noauto,nofail,user,users,nouser,group,owner,_netdev,x-systemd.automount,"
-      "x-systemd.device-timeout=3,X-mount.mkdir,comment=a word,nosuid,nodev,noexec");
+      "x-systemd.device-timeout=3,X-mount.mkdir,comment=a word,nosuid,nodev,noexec,"
+      "noatime,relatime,nodiratime");
   EXPECT_FALSE(options.read_only);
   EXPECT_FALSE(options.allow_other);
 }
@@ -80,9 +81,9 @@ TEST(MountWords, ABackslashKeepsACommaInAValue) {
 }
 
 TEST(MountWords, OthersAreRefusedByName) {
-  for (const char* text :
-       {"nonsense", "suid", "dev", "sync", "ro=1", "allow_other=1", "uid", "key-file",
-        "container=/x", "key_file=/k", "fsname=x", "subtype=x", "=", "=x"}) {
+  for (const char* text : {"nonsense", "suid", "dev", "sync", "async", "strictatime", "lazytime",
+                           "ro=1", "allow_other=1", "uid", "key-file", "container=/x",
+                           "key_file=/k", "fsname=x", "subtype=x", "=", "=x"}) {
     EXPECT_NE(refusal(text), "") << text;
   }
   EXPECT_NE(refusal("ro,nonsense").find("nonsense"), std::string::npos);

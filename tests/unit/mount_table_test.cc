@@ -104,6 +104,18 @@ TEST_F(FindMounts, ByContainer) {
   EXPECT_EQ(found(directory_ / "absent.img"), 0U);
 }
 
+TEST_F(FindMounts, AMountOnAnImageIsMeantByItsOwnName) {
+  MountEntry nested = mounts_[0];
+  nested.mountpoint += "/image";
+  mounts_.push_back(nested);
+  for (const char* target : {"mnt/image", "link/mnt/image"}) {
+    const auto entries = find_mounts(mounts_, (directory_ / target).string());
+    ASSERT_EQ(entries.size(), 1U) << target;
+    EXPECT_EQ(entries[0].mountpoint, nested.mountpoint);
+  }
+  EXPECT_EQ(found(directory_ / "mnt"), 1U);
+}
+
 TEST_F(FindMounts, StackedMountsAreAllFound) {
   mounts_.push_back(mounts_[0]);
   EXPECT_EQ(found(directory_ / "mnt"), 2U);

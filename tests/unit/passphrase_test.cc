@@ -147,7 +147,9 @@ TEST_F(KeyFile, AbsentOrADirectory) {
   const auto absent = read_key_file(path_ + "-absent", warning_);
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Errc::not_found);
-  EXPECT_FALSE(read_key_file("/", warning_));
+  const auto folder = read_key_file("/", warning_);
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().code, Errc::io);
 }
 
 // A pseudo-terminal as stdin, and someone who types at its other end.
