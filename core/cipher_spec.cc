@@ -7,9 +7,12 @@
 #include <string_view>
 
 #include "core/cipher_engine.h"
+#include "core/text.h"
 
 namespace cryptimg {
 namespace {
+
+constexpr std::size_t kMaxShownNameBytes = 64;  // of a name that is not known
 
 struct CipherNameEntry {
   std::string_view name;
@@ -39,16 +42,6 @@ std::string_view iv_name(IvMode iv) {
       break;
   }
   return "essiv:sha256";
-}
-
-// A name comes from a header that anyone may have edited: what reaches a terminal is printable
-// ASCII of bounded length.
-std::string printable(std::string_view name) {
-  constexpr std::size_t kMaxShown = 64;
-  std::string shown(name.substr(0, kMaxShown));
-  std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return name.size() > kMaxShown ? shown + "..." : shown;
 }
 
 bool key_size_fits(const CipherSpec& spec) {
@@ -86,8 +79,8 @@ Result<CipherSpec> parse_cipher_name(std::string_view name) {
     served += served.empty() ? "" : ", ";
     served += entry.name;
   }
-  return fail(Errc::unsupported,
-              "the cipher '" + printable(name) + "' is not served, only " + served + " are");
+  return fail(Errc::unsupported, "the cipher '" + printable(name, kMaxShownNameBytes) +
+                                     "' is not served, only " + served + " are");
 }
 
 Status check_spec(const CipherSpec& spec) {

@@ -19,7 +19,6 @@ namespace cryptimg {
 namespace {
 
 constexpr std::string_view kDeletedSuffix = " (deleted)";
-constexpr std::size_t kMessageBytes = 200;
 constexpr std::size_t kMaxLoopDepth = 8;
 
 struct DirCloser {
@@ -251,17 +250,6 @@ Status write_exactly(int fd, const void* source, std::size_t size, std::uint64_t
     offset_bytes += static_cast<std::uint64_t>(put);
   }
   return {};
-}
-
-std::string printable(std::string_view text) {
-  std::string result(text.substr(0, kMessageBytes));
-  for (char& character : result) {
-    const auto code = static_cast<unsigned char>(character);
-    if (code < 0x20 || code == 0x7f) {
-      character = '?';
-    }
-  }
-  return result;
 }
 
 }  // namespace cryptimg

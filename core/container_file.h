@@ -66,8 +66,4 @@ std::string proc_path(int fd);
 Status read_exactly(int fd, void* target, std::size_t size, std::uint64_t offset_bytes);
 Status write_exactly(int fd, const void* source, std::size_t size, std::uint64_t offset_bytes);
 
-// `text` fit for a message: control characters replaced, at most 200 bytes. For what a header or a
-// library said; an attacker's header must not be able to drive the terminal.
-std::string printable(std::string_view text);
-
 }  // namespace cryptimg

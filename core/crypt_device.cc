@@ -12,6 +12,7 @@
 #include <libcryptsetup.h>
 
 #include "core/container_file.h"
+#include "core/text.h"
 #include "core/unique_fd.h"
 
 namespace cryptimg {

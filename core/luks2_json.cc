@@ -14,6 +14,7 @@
 #include "core/bytes.h"
 #include "core/container_file.h"
 #include "core/luks_header.h"
+#include "core/text.h"
 
 namespace cryptimg {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "core/bytes.h"
 #include "core/container_file.h"
+#include "core/text.h"
 
 namespace cryptimg {
 namespace {

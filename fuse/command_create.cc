@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/container.h"
+#include "core/text.h"
 #include "fuse/commands.h"
 #include "fuse/create_from.h"
 #include "fuse/passphrase.h"

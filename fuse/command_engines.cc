@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "engines/engines.h"
 #include "fuse/commands.h"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/container.h"
+#include "core/text.h"
 #include "fuse/commands.h"
 #include "fuse/sizes.h"
 

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "fuse/commands.h"
 #include "fuse/control.h"
 #include "fuse/mount_table.h"

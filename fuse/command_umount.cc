@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
 #include "fuse/control.h"

@@ -26,10 +26,4 @@ ExitCode run_engines(bool json);
 // exit code to end with.
 ExitCode report(const Error& error, bool json = false);
 
-// `text` with control characters and invalid UTF-8 as \xNN, so that nothing a container or a path
-// says reaches a terminal raw.
-std::string printable(const std::string& text);
-// `text` with invalid UTF-8 as \xNN: what JSON, which escapes controls itself, can hold.
-std::string valid_text(const std::string& text);
-
 }  // namespace cryptimg

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/container_file.h"
+#include "core/text.h"
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
 

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
 #include "fuse/daemon.h"

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "core/text.h"
 #include "fuse/commands.h"
 #include "fuse/passphrase.h"
 

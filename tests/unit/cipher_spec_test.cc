@@ -62,7 +62,7 @@ TEST(CipherName, RefusesOthersNamingThem) {
 TEST(CipherName, NothingUnprintableOrEndlessReachesTheMessage) {
   const Result<CipherSpec> control = parse_cipher_name("aes\x1b[2J\nx\xff-xts");
   ASSERT_FALSE(control);
-  EXPECT_NE(control.error().message.find("'aes?[2J?x?-xts'"), std::string::npos);
+  EXPECT_NE(control.error().message.find("'aes\\x1b[2J\\x0ax\\xff-xts'"), std::string::npos);
   const Result<CipherSpec> endless = parse_cipher_name(std::string(1'000'000, 'x'));
   ASSERT_FALSE(endless);
   EXPECT_LT(endless.error().message.size(), 300U);

@@ -17,6 +17,7 @@
 
 #include "core/container.h"
 #include "core/encrypted_image.h"
+#include "core/text.h"
 #include "engines/engines.h"
 #include "fuse/commands.h"
 #include "fuse/daemon_status.h"

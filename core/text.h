@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Text from outside (paths, labels, what a header or a library says) made fit to be shown. Pure
+// functions, any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace cryptimg {
+
+inline constexpr std::size_t kMaxShownBytes = 4096;  // as long as a path can be
+
+// `text` with control characters, and what reorders or breaks a line on a terminal, and invalid
+// UTF-8, as \xNN: nothing a container or a path says reaches a terminal raw. Where it is longer
+// than `max_bytes`, that much of it and "...".
+std::string printable(std::string_view text, std::size_t max_bytes = kMaxShownBytes);
+
+// `text` with invalid UTF-8 as \xNN: what JSON, which escapes controls itself, can hold.
+std::string valid_text(std::string_view text);
+
+}  // namespace cryptimg
