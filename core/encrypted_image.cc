@@ -30,6 +30,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 // A sector's plaintext on the stack, wiped when it goes.
 class SectorScratch {
  public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the device fills what is used of it
   explicit SectorScratch(std::uint32_t sector_size_bytes) : size_bytes_(sector_size_bytes) {}
   ~SectorScratch() { wipe(memory_); }
   SectorScratch(const SectorScratch&) = delete;
@@ -37,7 +38,7 @@ class SectorScratch {
   [[nodiscard]] MutableBytes bytes() { return MutableBytes(memory_).first(size_bytes_); }
 
  private:
-  alignas(64) std::array<std::byte, kMaxSectorBytes> memory_;  // filled by the device
+  alignas(64) std::array<std::byte, kMaxSectorBytes> memory_;
   std::uint32_t size_bytes_;
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/worker_pool.h"
 
+#include <csignal>
 #include <string>
 #include <system_error>
 
 #include <pthread.h>
-#include <signal.h>
 
 #include "core/thread_error.h"
 

@@ -5,8 +5,6 @@
 // blocks to a register, eight registers (16 blocks) in flight, tweaks kept in the L1 cache since
 // there are only sixteen registers.
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "engines/vaes_kernels.h"
 

@@ -16,8 +16,6 @@
 // registers: sectors of 4 KiB all fall into the same few cache sets, and a line touched once cannot
 // be evicted between two uses.
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "engines/vaes_kernels.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The VAES routines, one table per instruction set level. HERMETIC: the files behind this header
-// are compiled with instructions the machine may lack, so they include nothing but <immintrin.h>,
-// <stddef.h>, <stdint.h> and this header, and define nothing inline with external linkage: else the
+// are compiled with instructions the machine may lack, so they include nothing but <immintrin.h>
+// and this header, and define nothing inline with external linkage: else the
 // linker might keep a copy compiled for the wrong machine.
 //
 // All functions are pure (no state, any thread), constant time by construction (AES instructions,
@@ -10,8 +10,10 @@
 // the order AESENC or AESDEC takes them. Source and target are equal or disjoint, of any alignment.
 #pragma once
 
+// NOLINTBEGIN(modernize-deprecated-headers): the C++ ones bring inline functions along
 #include <stddef.h>
 #include <stdint.h>
+// NOLINTEND(modernize-deprecated-headers)
 
 namespace cryptimg {
 

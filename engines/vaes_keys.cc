@@ -3,8 +3,6 @@
 // AES key expansion with AES-NI (FIPS 197, section 5.2), constant time. HERMETIC: see
 // vaes_kernels.h.
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "engines/vaes_kernels.h"
 

@@ -152,7 +152,7 @@ Result<std::string> read_proc_file(const std::string& path) {
     return fail_errno(errno, "cannot open " + path);
   }
   std::string text;
-  std::array<char, 65536> piece;
+  std::array<char, 65536> piece{};
   for (;;) {
     const ssize_t got = ::read(file.get(), piece.data(), piece.size());
     if (got == 0) {

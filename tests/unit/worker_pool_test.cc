@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,7 +11,6 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <signal.h>
 
 namespace cryptimg {
 namespace {
