@@ -12,6 +12,7 @@
 
 #include "core/container_file.h"
 #include "core/crypt_device.h"
+#include "core/header_copies.h"
 #include "core/luks_header.h"
 
 namespace cryptimg {
@@ -47,7 +48,10 @@ Result<Opened> open_files(const OpenOptions& options, FileAccess access, bool lo
                        detached ? header_file.size_bytes : data.size_bytes));
   const bool same_file = !detached || header_file.same_file_as(data);
   header.info.detached_header = !same_file;
-  const Placement placement = judge_placement(header, DataFacts{data.size_bytes, same_file});
+  header.info.warning =
+      header_copies_warning(detached ? header_file : data, header.info.metadata_size_bytes);
+  const Placement placement = judge_placement(
+      header, DataFacts{data.size_bytes, same_file, same_file ? 0 : own_header_end(data)});
   header.info.image_size_bytes = placement.image_size_bytes;
   return Opened{std::move(data), std::move(header_file), std::move(device), std::move(header),
                 placement};

@@ -51,6 +51,8 @@ struct ContainerInfo {
   bool detached_header = false;
   std::vector<KeyslotInfo> keyslots;
   std::vector<std::string> requirements;  // LUKS2 requirements, as written
+  // What the user should see to although it is served (a damaged copy of the header), or empty.
+  std::string warning;
   // Empty where `mount` would serve it, else the sentence it would refuse with.
   std::string refusal;
 };

@@ -20,6 +20,16 @@ namespace {
 
 constexpr std::size_t kLibraryDescriptors = 8;
 
+// libcryptsetup knows the files only by the names it was given, which mean nothing to a user.
+std::string without_proc_paths(std::string text) {
+  constexpr std::string_view kPrefix = "/proc/self/fd/";
+  for (std::size_t at = text.find(kPrefix); at != std::string::npos; at = text.find(kPrefix, at)) {
+    const std::size_t end = text.find_first_not_of("0123456789", at + kPrefix.size());
+    text.replace(at, (end == std::string::npos ? text.size() : end) - at, "file");
+  }
+  return text;
+}
+
 extern "C" void keep_last_error(int level, const char* message, void* target) {
   if (target == nullptr || level != CRYPT_LOG_ERROR || message == nullptr) {
     return;
@@ -28,19 +38,19 @@ extern "C" void keep_last_error(int level, const char* message, void* target) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '.')) {
     text.remove_suffix(1);
   }
-  *static_cast<std::string*>(target) = printable(text);
+  *static_cast<std::string*>(target) = printable(without_proc_paths(std::string(text)));
 }
 
 // Process-wide settings. With metadata locking off, libcryptsetup also leaves damaged headers
 // alone; with it on, loading one rewrites it from its copy.
 void configure_library() {
-  static const bool done = [] {
+  static const bool kDone = [] {
     crypt_set_log_callback(nullptr, keep_last_error, nullptr);
     crypt_metadata_locking(nullptr, 0);
     crypt_token_external_disable();
     return true;
   }();
-  static_cast<void>(done);
+  static_cast<void>(kDone);
 }
 
 // libcryptsetup tells a full descriptor table from a damaged header no better than by a wrong

@@ -188,6 +188,11 @@ Placement place_segment(const LuksHeader& header, const DataFacts& data) {
     return refuse("its data would start at byte " + std::to_string(offset) +
                   ", inside the header, which ends at " + std::to_string(header.header_end_bytes));
   }
+  if (offset < data.foreign_header_end_bytes) {
+    return refuse(
+        "it has a LUKS header of its own where the data of the detached header would start; leave "
+        "--header out, or wipe that header if it is not needed any more");
+  }
   const std::uint64_t wanted = header.fixed_size_bytes.value_or(sector);
   if (wanted == 0 || wanted % sector != 0) {
     return refuse("its data segment of " + std::to_string(wanted) + " bytes is not made of " +

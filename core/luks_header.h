@@ -37,6 +37,8 @@ struct LuksHeader {
 struct DataFacts {
   std::uint64_t device_size_bytes = 0;
   bool header_in_same_file = false;
+  // Of a detached header: where a LUKS header that the data file has all the same ends, else 0.
+  std::uint64_t foreign_header_end_bytes = 0;
 };
 
 // Loads the header behind `device` and reads all of it. corrupt where there is none, or

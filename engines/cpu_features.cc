@@ -64,13 +64,13 @@ VaesLevel detect_level() {
 }  // namespace
 
 VaesLevel vaes_level() {
-  static const VaesLevel detected = detect_level();
+  static const VaesLevel kDetected = detect_level();
   const char* forced = std::getenv("CRYPTIMG_CPU");
   const std::string_view limit = forced == nullptr ? "" : forced;
   if (limit == "none") {
     return VaesLevel::none;
   }
-  return limit == "avx2" && detected == VaesLevel::avx512 ? VaesLevel::avx2 : detected;
+  return limit == "avx2" && kDetected == VaesLevel::avx512 ? VaesLevel::avx2 : kDetected;
 }
 
 std::atomic<std::uint64_t>& vaes_transforms(VaesLevel level) {

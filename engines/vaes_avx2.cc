@@ -27,14 +27,14 @@ VAES_INLINE __m256i load(const uint8_t* p) {
 VAES_INLINE void store(uint8_t* p, __m256i v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
 }
-VAES_INLINE __m256i round_key(const uint8_t* keys, int round) {
+VAES_INLINE __m256i round_key(const uint8_t* keys, size_t round) {
   return _mm256_broadcastsi128_si256(load_block(keys + 16 * round));
 }
 
 enum class Way { encrypt, decrypt };
 
 // N registers through all rounds.
-template <Way way, int kRounds, size_t N>
+template <Way way, size_t kRounds, size_t N>
 VAES_INLINE void cipher(const uint8_t* keys, __m256i (&s)[N]) {
   const __m256i first = round_key(keys, 0);
 #pragma GCC unroll 8
@@ -42,7 +42,7 @@ VAES_INLINE void cipher(const uint8_t* keys, __m256i (&s)[N]) {
     s[i] = _mm256_xor_si256(s[i], first);
   }
 #pragma GCC unroll 16
-  for (int r = 1; r < kRounds; ++r) {
+  for (size_t r = 1; r < kRounds; ++r) {
     const __m256i key = round_key(keys, r);
 #pragma GCC unroll 8
     for (size_t i = 0; i < N; ++i) {
@@ -75,7 +75,7 @@ VAES_INLINE __m256i times_alpha_bits(__m256i t, __m256i poly) {
       _mm256_clmulepi64_epi128(out, poly, 0x01));
 }
 
-template <Way way, int kRounds>
+template <Way way, size_t kRounds>
 void xts(const uint8_t* keys, const uint8_t* tweaks, size_t sector_bytes, size_t sectors,
          const uint8_t* source, uint8_t* target) {
   const __m256i poly = _mm256_broadcastsi128_si256(_mm_set_epi64x(0, 0x87));
@@ -114,7 +114,7 @@ void xts(const uint8_t* keys, const uint8_t* tweaks, size_t sector_bytes, size_t
   __asm__ volatile("" : : "r"(t) : "memory");  // keeps the zeroing
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void cbc_decrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, size_t sectors,
                  const uint8_t* source, uint8_t* target) {
   const size_t steps = sector_bytes / kStepBytes;
@@ -144,7 +144,7 @@ void cbc_decrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, s
 // Up to 2 kPairs sectors side by side, one cache line of each at a time, transposed through a small
 // buffer that stays in the L1 cache. Where there are fewer sectors, the last one fills the free
 // places: it is read before it is written in every step, and the same bytes are stored twice.
-template <int kRounds, size_t kPairs>
+template <size_t kRounds, size_t kPairs>
 void cbc_encrypt_side_by_side(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes,
                               size_t sectors, const uint8_t* source, uint8_t* target) {
   size_t offset[2 * kPairs];
@@ -199,7 +199,7 @@ void cbc_encrypt_side_by_side(const uint8_t* keys, const uint8_t* ivs, size_t se
   }
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void cbc_encrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, size_t sectors,
                  const uint8_t* source, uint8_t* target) {
   while (sectors > 0) {
@@ -218,7 +218,7 @@ void cbc_encrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, s
   }
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void ecb_encrypt(const uint8_t* keys, const uint8_t* source, uint8_t* target, size_t blocks) {
   size_t i = 0;
   for (; i + 2 * kLanes <= blocks; i += 2 * kLanes) {

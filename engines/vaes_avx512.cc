@@ -34,7 +34,7 @@ VAES_INLINE __m512i load(const uint8_t* p) {
 VAES_INLINE void store(uint8_t* p, __m512i v) {
   _mm512_storeu_si512(p, v);
 }
-VAES_INLINE __m512i round_key(const uint8_t* keys, int round) {
+VAES_INLINE __m512i round_key(const uint8_t* keys, size_t round) {
   return _mm512_broadcast_i32x4(
       _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys + 16 * round)));
 }
@@ -45,7 +45,7 @@ VAES_INLINE __m512i xor3(__m512i a, __m512i b, __m512i c) {
 enum class Way { encrypt, decrypt };
 
 // N registers through all rounds.
-template <Way way, int kRounds, size_t N>
+template <Way way, size_t kRounds, size_t N>
 VAES_INLINE void cipher(const uint8_t* keys, __m512i (&s)[N]) {
   const __m512i first = round_key(keys, 0);
 #pragma GCC unroll 8
@@ -53,7 +53,7 @@ VAES_INLINE void cipher(const uint8_t* keys, __m512i (&s)[N]) {
     s[i] = _mm512_xor_si512(s[i], first);
   }
 #pragma GCC unroll 16
-  for (int r = 1; r < kRounds; ++r) {
+  for (size_t r = 1; r < kRounds; ++r) {
     const __m512i key = round_key(keys, r);
 #pragma GCC unroll 8
     for (size_t i = 0; i < N; ++i) {
@@ -95,7 +95,7 @@ VAES_INLINE __m512i spread_tweak(const uint8_t* tweak, __m512i poly) {
               _mm512_clmulepi64_epi128(out, poly, 0x01));
 }
 
-template <Way way, int kRounds>
+template <Way way, size_t kRounds>
 void xts(const uint8_t* keys, const uint8_t* tweaks, size_t sector_bytes, size_t sectors,
          const uint8_t* source, uint8_t* target) {
   const __m512i poly = _mm512_broadcast_i32x4(_mm_set_epi64x(0, 0x87));
@@ -128,7 +128,7 @@ void xts(const uint8_t* keys, const uint8_t* tweaks, size_t sector_bytes, size_t
   }
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void cbc_decrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, size_t sectors,
                  const uint8_t* source, uint8_t* target) {
   const size_t steps = sector_bytes / kStepBytes;
@@ -188,7 +188,7 @@ VAES_INLINE void store_line(At at, __m512i (&blocks)[4]) {
 }
 
 // One line (four blocks) of each group, every group's chain advancing side by side.
-template <int kRounds, size_t kGroups>
+template <size_t kRounds, size_t kGroups>
 VAES_INLINE void chain_line(const uint8_t* keys, __m512i (&chain)[kGroups],
                             __m512i (&blocks)[kGroups][4]) {
 #pragma GCC unroll 4
@@ -210,7 +210,7 @@ VAES_INLINE void chain_line(const uint8_t* keys, __m512i (&chain)[kGroups],
 // four sectors' lines fall into one cache set at a time, and no load follows closely on a store to
 // another sector's same offset, which the CPU would take for a dependency where sectors are 4 KiB
 // apart. What a group does before its first and after its last line goes to `idle`.
-template <int kRounds>
+template <size_t kRounds>
 void cbc_encrypt_sixteens(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes,
                           size_t sectors, const uint8_t* source, uint8_t* target) {
   constexpr size_t kGroups = 4;
@@ -251,7 +251,7 @@ void cbc_encrypt_sixteens(const uint8_t* keys, const uint8_t* ivs, size_t sector
 
 // Up to 4 kGroups sectors. Where there are fewer, the last one fills the free places: it is read
 // before it is written in every step, and the same bytes are stored twice.
-template <int kRounds, size_t kGroups>
+template <size_t kRounds, size_t kGroups>
 void cbc_encrypt_few(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, size_t sectors,
                      const uint8_t* source, uint8_t* target) {
   const auto place = [&](size_t g, size_t i) {
@@ -281,10 +281,10 @@ void cbc_encrypt_few(const uint8_t* keys, const uint8_t* ivs, size_t sector_byte
   }
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void cbc_encrypt_one(const uint8_t* keys, const uint8_t* iv, size_t sector_bytes,
                      const uint8_t* source, uint8_t* target) {
-  const auto key = [&](int r) {
+  const auto key = [&](size_t r) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys + 16 * r));
   };
   __m128i chain = _mm_loadu_si128(reinterpret_cast<const __m128i*>(iv));
@@ -292,7 +292,7 @@ void cbc_encrypt_one(const uint8_t* keys, const uint8_t* iv, size_t sector_bytes
     chain = _mm_xor_si128(chain, _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
     chain = _mm_xor_si128(chain, key(0));
 #pragma GCC unroll 16
-    for (int r = 1; r < kRounds; ++r) {
+    for (size_t r = 1; r < kRounds; ++r) {
       chain = _mm_aesenc_si128(chain, key(r));
     }
     chain = _mm_aesenclast_si128(chain, key(kRounds));
@@ -300,7 +300,7 @@ void cbc_encrypt_one(const uint8_t* keys, const uint8_t* iv, size_t sector_bytes
   }
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void cbc_encrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, size_t sectors,
                  const uint8_t* source, uint8_t* target) {
   const size_t whole = sectors - sectors % 16;
@@ -324,7 +324,7 @@ void cbc_encrypt(const uint8_t* keys, const uint8_t* ivs, size_t sector_bytes, s
   }
 }
 
-template <int kRounds>
+template <size_t kRounds>
 void ecb_encrypt(const uint8_t* keys, const uint8_t* source, uint8_t* target, size_t blocks) {
   for (size_t i = 0; i < blocks; i += 4 * kLanes) {
     __m512i s[kLanes];

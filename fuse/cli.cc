@@ -96,7 +96,8 @@ Setter size(std::string name, std::uint64_t& target) {
     const auto parsed = parse_size(value);
     if (!parsed || *parsed == 0) {
       return fail(Errc::invalid_argument,
-                  name + " must be a size such as 512M or 1G, not \"" + value + "\"");
+                  name + " must be a size in bytes, or with K, M, G or T as in 512M, not \"" +
+                      value + "\"");
     }
     target = *parsed;
     return {};
@@ -180,16 +181,17 @@ void add_mount(Parser& parser, MountLine& line) {
   MountOptions& options = line.options;
   CLI::App& app = parser.add_command(
       "mount", "Serve a container's decrypted content as one file",
-      "MOUNTPOINT is a directory, where the file is MOUNTPOINT/image, or an existing regular "
-      "file,\n"
-      "which becomes the image. The command returns when the file works; a daemon stays behind.\n"
+      "MOUNTPOINT is an existing directory (make it with mkdir), and the file is\n"
+      "MOUNTPOINT/image; or it is an existing regular file, which becomes the image.\n"
+      "The command returns when the file works; a daemon stays behind.\n"
       "The passphrase is asked for on a terminal, up to three times; from a pipe it is read up to\n"
       "the first newline; a key file counts whole, its newline too.\n"
-      "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions, uid=N, "
-      "gid=N,\n"
-      "umask=OCTAL, and every long option above as name=value. A comma in a value is written \\,\n"
-      "Words that fstab keeps for others (noauto, nofail, user, _netdev, x-...), and noatime,\n"
-      "relatime and nodiratime, are ignored.");
+      "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions,\n"
+      "uid= and gid= (number or name), umask=OCTAL, and every long option above as name=value\n"
+      "(readonly and foreground as the bare name).\n"
+      "A comma in a value is written \\, and these words, meant for others, are ignored:\n"
+      "defaults, auto, noauto, nofail, user, nouser, users, group, owner, _netdev, nosuid, nodev,\n"
+      "noexec, noatime, relatime, nodiratime, comment=..., x-... and X-...");
   const auto value = [&](const std::string& names, const std::string& name,
                          const std::string& placeholder, const std::string& help) {
     parser.add(app, names, placeholder, help, [&line, name](const std::string& given) -> Status {
@@ -248,7 +250,7 @@ void add_others(Parser& parser, UmountOptions& umount, StatusCommand& status, In
       parser.add_command("status", "Show what is mounted where, how, and how busy it is");
   parser.add(status_app, "TARGET", "", "Only this mount point or container",
              path("TARGET", status.target));
-  status_app.add_flag("--json", status.json, "One JSON array");
+  status_app.add_flag("--json", status.json, "One JSON object");
 
   CLI::App& info_app = parser.add_command(
       "info", "Show what a container's header says; asks for no passphrase, changes nothing");
@@ -262,13 +264,17 @@ void add_others(Parser& parser, UmountOptions& umount, StatusCommand& status, In
 
   CLI::App& engines_app =
       parser.add_command("engines", "Show which cipher engines there are, which is chosen and why");
-  engines_app.add_flag("--json", engines.json, "One JSON array");
+  engines_app.add_flag("--json", engines.json, "One JSON object");
 }
 
 // CLI11's message as one sentence of ours.
 std::string sentence(const CLI::ParseError& error, const CLI::App& app) {
   std::string message = error.what();
   message = message.substr(0, message.find('\n'));
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> unknown = app.remaining(true);
+    message = "unknown argument" + (unknown.empty() ? "" : " " + unknown.front());
+  }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     message = message.substr(0, message.find(':')) + " must be given once, with one value";
   }
@@ -364,7 +370,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
     return Command(std::move(info));
   }
   if (parser.app.got_subcommand("engines")) {
-    return Command(std::move(engines));
+    return Command(engines);
   }
   return fail(Errc::invalid_argument, "a command is needed; see cryptimg --help");
 }

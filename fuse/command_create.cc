@@ -15,6 +15,7 @@
 #include "core/text.h"
 #include "fuse/commands.h"
 #include "fuse/create_from.h"
+#include "fuse/detached.h"
 #include "fuse/passphrase.h"
 #include "fuse/sizes.h"
 
@@ -28,6 +29,15 @@ void warn(const std::string& sentence) {
 bool is_block_device(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode);
+}
+
+// Before anything else is said of it: --force would not help.
+Status check_kind(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) {
+    return fail(Errc::unsupported, path + " is neither a regular file nor a block device");
+  }
+  return {};
 }
 
 // What can be told before the passphrase is asked for; create_container checks it all again.
@@ -74,6 +84,18 @@ Status check_key_file(const CreateCommandOptions& options) {
   return {};
 }
 
+Status check_not_own_source(const PlainSource& source, const std::string& container) {
+  struct stat from {};
+  struct stat to {};
+  if (::fstat(source.file.get(), &from) == 0 && ::stat(container.c_str(), &to) == 0 &&
+      ((from.st_dev == to.st_dev && from.st_ino == to.st_ino) ||
+       (S_ISBLK(from.st_mode) && S_ISBLK(to.st_mode) && from.st_rdev == to.st_rdev))) {
+    return fail(Errc::invalid_argument,
+                container + " cannot be encrypted into itself: choose another name");
+  }
+  return {};
+}
+
 Result<Secret> get_passphrase(const CreateCommandOptions& options) {
   if (!options.key_file) {
     return read_passphrase("Enter passphrase for " + printable(options.create.container) + ": ",
@@ -101,12 +123,13 @@ Result<std::optional<PlainSource>> prepare_source(const std::optional<std::strin
     return fail(Errc::invalid_argument, "--from and --header exclude each other");
   }
   CRYPTIMG_ASSIGN_OR_RETURN(PlainSource source, open_source(*from));
+  CRYPTIMG_RETURN_IF_ERROR(check_not_own_source(source, create.container));
   if (create.size_bytes == 0 && !is_device) {
     create.size_bytes = source.size_bytes;
   }
   if (create.size_bytes != 0 && create.size_bytes < source.size_bytes) {
     return fail(Errc::invalid_argument,
-                *from + " has " + std::to_string(source.size_bytes) + " bytes, more than --size");
+                *from + " has " + size_text(source.size_bytes) + ", more than --size");
   }
   return std::optional<PlainSource>(std::move(source));
 }
@@ -126,16 +149,16 @@ void print_result(const CreateOptions& create, const CreatePlan& plan) {
               printable(create.container).c_str(), create.type.c_str(),
               cipher_name(plan.spec).c_str(), plan.spec.key_size_bytes * 8,
               plan.spec.sector_size_bytes, plan.pbkdf.c_str());
-  std::printf("Image: %llu bytes (%s)%s\n", static_cast<unsigned long long>(image_bytes),
-              human_size(image_bytes).c_str(), layout.c_str());
+  std::printf("Image: %s%s\n", size_text(image_bytes).c_str(), layout.c_str());
   if (plan.size_was_rounded) {
-    std::printf("The size was rounded up from %llu bytes to whole sectors\n",
-                static_cast<unsigned long long>(create.size_bytes));
+    std::printf("The size was rounded up from %s to whole sectors\n",
+                size_text(create.size_bytes).c_str());
   }
 }
 
 Result<CreatePlan> create(CreateCommandOptions& options) {
   CreateOptions& create = options.create;
+  CRYPTIMG_RETURN_IF_ERROR(check_kind(create.container));
   const bool is_device = is_block_device(create.container);
   CRYPTIMG_ASSIGN_OR_RETURN(const std::optional<PlainSource> source,
                             prepare_source(options.from, create, is_device));
@@ -145,11 +168,14 @@ Result<CreatePlan> create(CreateCommandOptions& options) {
   }
   CRYPTIMG_RETURN_IF_ERROR(check_key_file(options));
   CRYPTIMG_ASSIGN_OR_RETURN(const Secret passphrase, get_passphrase(options));
+  if (passphrase.empty()) {
+    warn("the passphrase is empty: anyone can open the container");
+  }
   std::vector<std::string> warnings;
   const Status created = source ? create_container_from(create, *source, passphrase, warnings)
                                 : create_container(create, passphrase, warnings);
   if (!created) {
-    return tl::unexpected(created.error());
+    return tl::unexpected(say_where_mounted(created.error(), create.container));
   }
   for (const std::string& warning : warnings) {
     warn(warning);

@@ -49,6 +49,7 @@ nlohmann::ordered_json to_json(const ContainerInfo& info) {
           {"requirements", std::move(requirements)},
           {"mountable", info.refusal.empty()},
           {"refusal", valid_text(info.refusal)},
+          {"warning", valid_text(info.warning)},
           {"keyslots", std::move(keyslots)}};
 }
 
@@ -106,6 +107,9 @@ void print_text(const ContainerInfo& info) {
   }
   if (info.keyslots.empty()) {
     line("Keyslots:", "none in use: there is no way to unlock this container");
+  }
+  if (!info.warning.empty()) {
+    line("Warning:", info.warning);
   }
   if (!info.refusal.empty()) {
     line("Not mountable:", info.refusal);

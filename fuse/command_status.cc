@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "fuse/commands.h"
 #include "fuse/control.h"
+#include "fuse/detached.h"
 #include "fuse/mount_table.h"
 #include "fuse/sizes.h"
 
@@ -20,6 +21,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kAnswerTimeoutMs = 2000;
+
+Json parsed_answer(const std::string& answer) {
+  return Json::parse(answer, nullptr, false);
+}
 
 // What the daemon says of itself; nothing where it cannot be asked, `state` then saying why.
 std::optional<Json> ask_daemon(const MountEntry& mount, std::string& state) {
@@ -33,7 +38,7 @@ std::optional<Json> ask_daemon(const MountEntry& mount, std::string& state) {
   if (!answer) {
     return std::nullopt;
   }
-  Json object = Json::parse(*answer, nullptr, false);
+  Json object = parsed_answer(*answer);
   if (!object.is_object()) {
     return std::nullopt;
   }
@@ -45,9 +50,8 @@ std::optional<Json> ask_daemon(const MountEntry& mount, std::string& state) {
   return object;
 }
 
-Json describe(const MountEntry& mount) {
-  std::string state;
-  const std::optional<Json> daemon = ask_daemon(mount, state);
+Json describe(const MountEntry& mount, const std::string& state,
+              const std::optional<Json>& daemon) {
   Json object = {
       {"mountpoint", valid_text(mount.mountpoint)},
       {"container", valid_text(mount.container)},
@@ -64,6 +68,33 @@ Json describe(const MountEntry& mount) {
     }
   }
   return object;
+}
+
+Json describe(const MountEntry& mount) {
+  std::string state;
+  const std::optional<Json> daemon = ask_daemon(mount, state);
+  return describe(mount, state, daemon);
+}
+
+// All of them that `target`, if any, names; the mounts first.
+Result<Json> describe_all(const std::optional<std::string>& target) {
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<MountEntry> all, list_mounts());
+  Json array = Json::array();
+  for (const MountEntry& mount : target ? find_mounts(all, *target) : all) {
+    array.push_back(describe(mount));
+  }
+  if (target && !array.empty()) {
+    return array;
+  }
+  for (const DetachedDaemon& daemon : find_detached(all)) {
+    if (!target || !mounts_of_container({daemon.mount}, *target).empty()) {
+      array.push_back(describe(daemon.mount, "detached", parsed_answer(daemon.answer)));
+    }
+  }
+  if (target && array.empty()) {
+    return fail(Errc::not_found, *target + " is not mounted by cryptimg");
+  }
+  return array;
 }
 
 std::uint64_t number(const Json& object, const char* key) {
@@ -104,29 +135,20 @@ void print_text(const Json& mount) {
 }  // namespace
 
 ExitCode run_status(const std::optional<std::string>& target, bool json) {
-  auto mounts = list_mounts();
-  if (!mounts) {
-    return report(mounts.error(), json);
-  }
-  if (target) {
-    *mounts = find_mounts(*mounts, *target);
-    if (mounts->empty()) {
-      return report({Errc::not_found, 0, *target + " is not mounted by cryptimg"}, json);
-    }
-  }
-  Json array = Json::array();
-  for (const MountEntry& mount : *mounts) {
-    array.push_back(describe(mount));
+  const auto array = describe_all(target);
+  if (!array) {
+    return report(array.error(), json);
   }
   if (json) {
-    std::printf("%s\n",
-                Json{{"mounts", array}}.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+    std::printf(
+        "%s\n",
+        Json{{"mounts", *array}}.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
     return ExitCode::ok;
   }
-  for (const Json& mount : array) {
+  for (const Json& mount : *array) {
     print_text(mount);
   }
-  if (array.empty()) {
+  if (array->empty()) {
     std::printf("Nothing is mounted\n");
   }
   return ExitCode::ok;

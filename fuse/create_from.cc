@@ -24,6 +24,7 @@
 #include "core/buffer_pool.h"
 #include "core/encrypted_image.h"
 #include "engines/engines.h"
+#include "fuse/sizes.h"
 
 namespace cryptimg {
 namespace {
@@ -201,9 +202,9 @@ Status fill(const std::string& path, const PlainSource& source, const Secret& pa
   CRYPTIMG_ASSIGN_OR_RETURN(Container container, Container::open(open_options));
   const ContainerInfo& info = container.info();
   if (info.image_size_bytes < source.size_bytes) {
-    return fail(Errc::invalid_argument, source.path + " has " + std::to_string(source.size_bytes) +
-                                            " bytes, more than the image's " +
-                                            std::to_string(info.image_size_bytes));
+    return fail(Errc::invalid_argument, source.path + " has " + size_text(source.size_bytes) +
+                                            ", more than the image's " +
+                                            size_text(info.image_size_bytes));
   }
   const CipherSpec spec = container.spec();
   CRYPTIMG_ASSIGN_OR_RETURN(const Secret key, container.unlock(passphrase, std::nullopt));

@@ -25,11 +25,13 @@
 #include "core/buffer_pool.h"
 #include "core/container.h"
 #include "core/encrypted_image.h"
+#include "core/text.h"
 #include "engines/engines.h"
 #include "fuse/commands.h"
 #include "fuse/control.h"
 #include "fuse/daemon_log.h"
 #include "fuse/daemon_status.h"
+#include "fuse/detached.h"
 #include "fuse/image_fs.h"
 #include "fuse/janitor.h"
 #include "fuse/mount_table.h"
@@ -105,6 +107,12 @@ UniqueFd take_over_signals() {
   return UniqueFd(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+// For who mounts, and for who reads the log later.
+void warn(const std::string& warning) {
+  std::fprintf(stderr, "cryptimg: warning: %s.\n", printable(warning).c_str());
+  log_warning(warning);
+}
+
 // Opens and unlocks; everything secret but the engine's key schedules is gone on return.
 Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount& mount) {
   const MountOptions& options = plan.options;
@@ -112,7 +120,14 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
   open.container = plan.container;
   open.header = options.header;
   open.read_only = options.read_only;
-  CRYPTIMG_ASSIGN_OR_RETURN(Container container, Container::open(open));
+  auto opened = Container::open(open);
+  if (!opened) {
+    return tl::unexpected(say_where_mounted(std::move(opened.error()), plan.container));
+  }
+  Container container = std::move(*opened);
+  if (!container.info().warning.empty()) {
+    warn(plan.container + ": " + container.info().warning);
+  }
   CRYPTIMG_ASSIGN_OR_RETURN(const Secret key, unlock_container(container, options));
   mount.signals = take_over_signals();
   if (!mount.signals.valid()) {
@@ -220,10 +235,7 @@ Status set_up(const DaemonPlan& plan, Mount& mount) {
   }
   mount.image = std::move(*image);
   if (!Secret::all_locked()) {
-    const std::string warning =
-        "the key could not be locked into memory and may reach swap; raise RLIMIT_MEMLOCK";
-    std::fprintf(stderr, "cryptimg: %s.\n", warning.c_str());
-    log_warning(warning);
+    warn("the key could not be locked into memory and may reach swap; raise RLIMIT_MEMLOCK");
   }
   return attach(plan, mount);
 }
@@ -320,7 +332,7 @@ void detach(Mount& mount) {
 }
 
 Status last_flush(Mount& mount) {
-  const Status status = mount.image->read_only() ? Status() : mount.image->flush();
+  Status status = mount.image->read_only() ? Status() : mount.image->flush();
   if (!status) {
     log_error("the last flush failed, data written before may be lost");
   }

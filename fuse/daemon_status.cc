@@ -120,6 +120,20 @@ void DaemonStatus::detach() {
   image_ = nullptr;
 }
 
+std::optional<ServedPlace> served_place(const std::string& answer) {
+  const Json object = Json::parse(answer, nullptr, false);
+  if (!object.is_object()) {
+    return std::nullopt;
+  }
+  const Json container = object.value("container", Json());
+  const Json mountpoint = object.value("mountpoint", Json());
+  if (!container.is_string() || !mountpoint.is_string()) {
+    return std::nullopt;
+  }
+  return ServedPlace{container.get<std::string>(), mountpoint.get<std::string>(),
+                     object.value("read_only", Json()) == true};
+}
+
 std::string flush_line(const Status& status) {
   if (status) {
     return to_line({{"flush", "ok"}});

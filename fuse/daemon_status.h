@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/encrypted_image.h"
@@ -38,6 +39,16 @@ class DaemonStatus {
   EncryptedImage* image_;  // guarded by mutex_; null once detached
   const Facts facts_;
 };
+
+// Where a daemon serves what, by its own words.
+struct ServedPlace {
+  std::string container;
+  std::string mountpoint;
+  bool read_only = false;
+};
+
+// From the answer to "status"; nothing where the daemon is ending, or the line is something else.
+std::optional<ServedPlace> served_place(const std::string& answer);
 
 // The line that tells clients in wait-end how the last flush went.
 std::string flush_line(const Status& status);

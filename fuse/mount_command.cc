@@ -18,6 +18,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,12 +38,26 @@ struct Outcome {
 };
 static_assert(std::is_trivially_copyable_v<Outcome>);
 
+// The mount would hide the key from whoever mounts next.
+Status check_not_key_file(const MountOptions& options, const std::string& mountpoint) {
+  struct stat key {};
+  struct stat place {};
+  const bool from_stdin = options.key_file.value_or("-") == "-";
+  if (!from_stdin && ::stat(options.key_file->c_str(), &key) == 0 &&
+      ::stat(mountpoint.c_str(), &place) == 0 && key.st_dev == place.st_dev &&
+      key.st_ino == place.st_ino) {
+    return fail(Errc::invalid_argument, "the key file cannot be the mount point");
+  }
+  return {};
+}
+
 Result<DaemonPlan> make_plan(const MountOptions& options) {
   DaemonPlan plan;
   plan.options = options;
   CRYPTIMG_ASSIGN_OR_RETURN(plan.container, absolute_path(options.container));
   CRYPTIMG_ASSIGN_OR_RETURN(const Mountpoint mountpoint,
                             prepare_mountpoint(options.mountpoint, plan.container));
+  CRYPTIMG_RETURN_IF_ERROR(check_not_key_file(options, mountpoint.path));
   plan.mountpoint = mountpoint.path;
   plan.mountpoint_is_file = mountpoint.is_file;
   return plan;
@@ -104,7 +119,7 @@ std::vector<int> other_descriptors(int kept) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
        !error && entry != end; entry.increment(error)) {
-    const int fd = std::atoi(entry->path().filename().c_str());
+    const auto fd = static_cast<int>(std::strtol(entry->path().filename().c_str(), nullptr, 10));
     if (fd > STDERR_FILENO && fd != kept) {
       descriptors.push_back(fd);
     }

@@ -10,6 +10,15 @@
 #include "fuse/mount_options.h"
 
 namespace cryptimg {
+namespace {
+
+constexpr const char* kUsage =
+    "Usage: mount.fuse.cryptimg CONTAINER MOUNTPOINT [-fnsrv] [-N NAMESPACE] [-t TYPE]\n"
+    "       [-o OPTIONS]\n"
+    "What mount(8) calls for the type fuse.cryptimg; the options are those of cryptimg mount -o,\n"
+    "see cryptimg mount --help.\n";
+
+}  // namespace
 
 Result<Command> parse_mount_helper(int argc, const char* const* argv) {
   MountOptions options;
@@ -17,6 +26,9 @@ Result<Command> parse_mount_helper(int argc, const char* const* argv) {
   bool fake = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
+    if (word == "--help" || word == "-h") {
+      return Command(ShowText{kUsage});
+    }
     if (word == "-o" || word == "-t" || word == "-N") {
       if (i + 1 == argc) {
         return fail(Errc::invalid_argument, std::string(word) + " needs a value");

@@ -9,6 +9,9 @@
 #include <optional>
 #include <vector>
 
+#include <grp.h>
+#include <pwd.h>
+
 #include "fuse/sizes.h"
 
 namespace cryptimg {
@@ -51,9 +54,25 @@ Result<std::uint32_t> number_option(std::string_view name, const std::string& va
 Result<std::uint32_t> chunk_option(std::string_view name, const std::string& value) {
   const auto bytes = parse_size(value);
   if (!bytes || *bytes > kMaxChunkBytes) {
-    return bad_value(name, value, "a size from 0 (the default) to 1G");
+    return bad_value(name, value, "a size from 0 (the default) to 1G, in bytes or with K, M or G");
   }
   return static_cast<std::uint32_t>(*bytes);
+}
+
+// A user or a group, by number or by name.
+Result<std::uint32_t> id_option(std::string_view name, const std::string& value) {
+  if (const auto number = parse_number(value, 0, kMaxId)) {
+    return static_cast<std::uint32_t>(*number);
+  }
+  const bool is_user = name == "uid";
+  if (const passwd* const user = is_user ? ::getpwnam(value.c_str()) : nullptr) {
+    return user->pw_uid;
+  }
+  if (const group* const found = is_user ? nullptr : ::getgrnam(value.c_str())) {
+    return found->gr_gid;
+  }
+  return bad_value(name, value,
+                   std::string("a number, or the name of a ") + (is_user ? "user" : "group"));
 }
 
 struct Word {
@@ -103,9 +122,9 @@ bool set_flag(MountOptions& options, const std::string& name) {
 
 Status set_value(MountOptions& options, const std::string& name, const std::string& value) {
   if (name == "uid") {
-    CRYPTIMG_ASSIGN_OR_RETURN(options.uid, number_option(name, value, kMaxId));
+    CRYPTIMG_ASSIGN_OR_RETURN(options.uid, id_option(name, value));
   } else if (name == "gid") {
-    CRYPTIMG_ASSIGN_OR_RETURN(options.gid, number_option(name, value, kMaxId));
+    CRYPTIMG_ASSIGN_OR_RETURN(options.gid, id_option(name, value));
   } else if (name == "umask") {
     options.umask = parse_octal_mode(value);
     if (!options.umask) {
@@ -159,6 +178,10 @@ Status apply_mount_words(MountOptions& options, std::string_view text) {
     const std::string whole = word.name + (word.value ? "=" + *word.value : "");
     if (is_ignored(whole)) {
       continue;
+    }
+    if (whole == "remount") {
+      return fail(Errc::invalid_argument,
+                  "remounting is not offered: unmount, then mount with the new options");
     }
     if (word.value) {
       CRYPTIMG_RETURN_IF_ERROR(set_value(options, word.name, *word.value));

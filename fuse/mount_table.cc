@@ -192,8 +192,14 @@ std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts,
       return found;
     }
   }
+  return mounts_of_container(mounts, target);
+}
+
+std::vector<MountEntry> mounts_of_container(const std::vector<MountEntry>& mounts,
+                                            const std::string& container) {
+  const std::vector<std::string> paths = spellings(container);
   struct stat wanted {};
-  const bool exists = ::stat(target.c_str(), &wanted) == 0;
+  const bool exists = ::stat(container.c_str(), &wanted) == 0;
   std::vector<MountEntry> found;
   for (const MountEntry& entry : mounts) {
     struct stat served {};

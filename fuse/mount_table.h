@@ -43,6 +43,10 @@ Result<std::vector<MountEntry>> list_mounts();
 std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts,
                                     const std::string& target);
 
+// Those of `mounts` whose container is `container`, by path or by what is that file now.
+std::vector<MountEntry> mounts_of_container(const std::vector<MountEntry>& mounts,
+                                            const std::string& container);
+
 // Whether the kernel has no daemon for it any more. That none answers is no proof: it may live in
 // another network namespace. Asks the mount, so ask its daemon first.
 bool is_dead(const MountEntry& mount);

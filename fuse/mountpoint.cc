@@ -5,12 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -61,7 +62,14 @@ Result<std::string> absolute_path(const std::string& path) {
 
 Result<Mountpoint> prepare_mountpoint(const std::string& given, const std::string& container) {
   Mountpoint result;
-  CRYPTIMG_ASSIGN_OR_RETURN(result.path, absolute_path(given));
+  auto resolved = absolute_path(given);
+  if (!resolved) {
+    if (resolved.error().code == Errc::not_found) {
+      resolved.error().message += "; create the mount point first, with mkdir";
+    }
+    return tl::unexpected(std::move(resolved.error()));
+  }
+  result.path = std::move(*resolved);
   if (result.path == "/") {
     return fail(Errc::invalid_argument, "the root folder cannot be a mount point");
   }

@@ -60,6 +60,9 @@ std::optional<unsigned> parse_octal_mode(std::string_view text) {
 
 std::string human_size(std::uint64_t bytes) {
   constexpr std::array kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes == 1) {
+    return "1 byte";
+  }
   std::size_t unit = 0;
   while (unit + 1 < kUnits.size() && bytes >> (10 * (unit + 1)) != 0) {
     ++unit;
@@ -72,6 +75,11 @@ std::string human_size(std::uint64_t bytes) {
   std::snprintf(text.data(), text.size(), "%.1f %s",
                 static_cast<double>(bytes) / static_cast<double>(one), kUnits[unit]);
   return text.data();
+}
+
+std::string size_text(std::uint64_t bytes) {
+  const std::string human = human_size(bytes);
+  return bytes < 1024 ? human : std::to_string(bytes) + " bytes (" + human + ")";
 }
 
 }  // namespace cryptimg

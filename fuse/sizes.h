@@ -24,4 +24,7 @@ std::optional<unsigned> parse_octal_mode(std::string_view text);
 // "1.5 GiB": the largest unit that leaves at least 1, one decimal where it is not whole.
 std::string human_size(std::uint64_t bytes);
 
+// "1536 bytes (1.5 KiB)": exact, and for people where that differs.
+std::string size_text(std::uint64_t bytes);
+
 }  // namespace cryptimg

@@ -7,9 +7,9 @@
 set -euo pipefail
 
 keep=no
-case "${1:-}" in
-  '') ;;
-  --keep) keep=yes ;;
+case "$#:${1:-}" in
+  0:) ;;
+  1:--keep) keep=yes ;;
   *)
     echo "usage: $0 [--keep]" >&2
     exit 1
@@ -51,15 +51,21 @@ say "Packages"
 "$root/packaging/install-packages.sh"
 echo "all present"
 
+# Before minutes go into building.
+if ! [ -r /dev/fuse ] || ! [ -w /dev/fuse ]; then
+  if [ -e /dev/fuse ]; then
+    echo "quickstart: /dev/fuse is not yours to open, so nothing can be mounted; as root: chmod 666 /dev/fuse" >&2
+  else
+    echo "quickstart: /dev/fuse is missing, so nothing can be mounted; as root: modprobe fuse" >&2
+    echo "(in a container, start it with the device, as in docker run --device /dev/fuse --cap-add SYS_ADMIN)" >&2
+  fi
+  exit 1
+fi
+
 say "Build (build/release)"
 cd "$root"
 cmake --preset release >/dev/null
 cmake --build --preset release
-
-if ! [ -r /dev/fuse ] || ! [ -w /dev/fuse ]; then
-  echo "quickstart: /dev/fuse is missing or not yours to open, so nothing can be mounted here" >&2
-  exit 1
-fi
 
 demo=$(mktemp -d "${TMPDIR:-/tmp}/cryptimg-demo.XXXXXX")
 (umask 077 && head -c 32 /dev/urandom >"$demo/key")
@@ -89,3 +95,13 @@ if PATH=$PATH:/sbin:/usr/sbin command -v cryptsetup >/dev/null; then
 fi
 
 say "Done"
+cat <<END
+The program is $cryptimg
+To install it, with its manual page and shell completion:
+  sudo cmake --install $root/build/release
+Then, with a passphrase of your own:
+  cryptimg create container.img --size 1G
+  mkdir -p ~/mnt && cryptimg mount container.img ~/mnt
+  ls -l ~/mnt/image
+  cryptimg umount ~/mnt
+END

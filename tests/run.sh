@@ -80,11 +80,12 @@ run_tests() {
   done <"$report.txt"
 }
 
+# build PRESET [TARGET]
 build() {
   echo
   echo "== build $1"
   cmake --preset "$1" >/dev/null
-  cmake --build --preset "$1" -- -j "$jobs"
+  cmake --build --preset "$1" ${2:+--target "$2"} -- -j "$jobs"
 }
 
 before=$(leftovers)
@@ -94,7 +95,7 @@ run_tests dev
 if [ $mode = full ]; then
   build asan
   run_tests asan -L '^(unit|engines|mount)$'
-  build tsan
+  build tsan in_process_tests
   run_tests tsan -L '^(unit|engines)$'
 fi
 

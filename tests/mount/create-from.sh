@@ -22,3 +22,10 @@ expect_error 1 "$CRYPTIMG" create "$work/small.img" --size 1M --from "$work/plai
 [ ! -e "$work/small.img" ] || fail "something was left behind"
 expect_error 4 "$CRYPTIMG" create "$work/none.img" --from "$work/absent" --key-file "$key" "${cheap[@]}"
 [ ! -e "$work/none.img" ] || fail "something was left behind"
+
+# Not into itself, whatever its name.
+ln "$work/plain" "$work/same"
+before=$(checksum "$work/plain")
+expect_error 1 "$CRYPTIMG" create "$work/same" --force --from "$work/plain" --key-file "$key" "${cheap[@]}"
+expect_said itself
+[ "$(checksum "$work/plain")" = "$before" ] || fail "the source changed"

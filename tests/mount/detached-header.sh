@@ -25,3 +25,16 @@ fi
 rm "$work/header"
 expect_error 5 "$CRYPTIMG" create "$work/data" --size 2M --header "$work/header" --key-file "$key" "${cheap[@]}"
 [ ! -e "$work/header" ] || fail "a header was left behind"
+
+# A container that has a header of its own where the foreign one's data would begin: writing there
+# would destroy it.
+make_container "$work/own.img" 256K
+before=$(sha256sum <"$work/own.img")
+expect_exit 0 "$CRYPTIMG" create "$work/data2" --size 256K --header "$work/header3" --key-file "$key" "${cheap[@]}"
+expect_error 4 "$CRYPTIMG" mount --key-file "$key" --header "$work/header3" "$work/own.img" "$mnt"
+expect_said "header of its own"
+[ "$(sha256sum <"$work/own.img")" = "$before" ] || fail "the refused container was changed"
+# A backup of its own header is another matter.
+cryptsetup luksHeaderBackup --header-backup-file "$work/backup" "$work/own.img"
+mount_image "$work/own.img" "$mnt" --header "$work/backup"
+umount_image

@@ -14,9 +14,11 @@ mkdir "$work/other" "$work/third"
 mount_image "$work/c.img"
 for name in c hard soft; do
   expect_error 5 "$CRYPTIMG" mount --key-file "$key" "$work/$name.img" "$work/other"
+  expect_said "already mounted: on $mnt"
   expect_error 5 "$CRYPTIMG" mount --key-file "$key" --readonly "$work/$name.img" "$work/other"
 done
 expect_error 5 "$CRYPTIMG" create "$work/c.img" --size 1M --force --key-file "$key" "${cheap[@]}"
+expect_said "on $mnt"
 [ -e "$mnt/image" ] || fail "the mount was disturbed"
 umount_image
 

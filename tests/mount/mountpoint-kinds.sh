@@ -16,6 +16,12 @@ mount_image "$work/c.img"
 dd if="$work/plain" of="$mnt/image" bs=64k status=none
 umount_image
 
+expect_error 4 "$CRYPTIMG" mount --key-file "$key" "$work/c.img" "$work/absent"
+expect_said mkdir
+cp "$key" "$work/key-point"
+expect_error 1 "$CRYPTIMG" mount --key-file "$work/key-point" "$work/c.img" "$work/key-point"
+expect_said "key file"
+
 echo "stays" >"$work/point"
 mount_image "$work/c.img" "$work/point"
 same "$work/point" "$work/plain"

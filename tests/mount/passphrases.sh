@@ -65,6 +65,7 @@ done
 expect_exit 0 opens blank --key-file "$work/empty"
 expect_exit 1 nothing opens blank
 expect_exit 0 create void --key-file "$work/empty"
+expect_said "passphrase is empty"
 expect_exit 0 newline opens void
 for input in nothing from_empty; do
   expect_error 1 "$input" create none

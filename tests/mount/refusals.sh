@@ -44,3 +44,9 @@ if as_root; then
   cryptsetup -q reencrypt --init-only --force-offline-reencrypt "${cheap[@]}" --key-file "$key" "$work/re.img"
   refuse "$work/re.img" re
 fi
+
+# Where no container can be made, force or not.
+for place in "$work" /dev/null; do
+  expect_error 4 "$CRYPTIMG" create "$place" --key-file "$key"
+  expect_said "neither a regular file nor a block device"
+done

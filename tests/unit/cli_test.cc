@@ -224,6 +224,23 @@ TEST(Cli, ErrorsNameTheOption) {
   EXPECT_TRUE(says(refusal({"engines", "x"}), "x"));
 }
 
+TEST(Cli, TheFirstUnknownArgumentIsNamed) {
+  EXPECT_EQ(refusal({"mount", "c", "m", "one", "two"}),
+            "unknown argument one; see cryptimg mount --help");
+  EXPECT_EQ(refusal({"frob", "x"}), "unknown argument frob; see cryptimg --help");
+}
+
+TEST(Cli, SizesNameTheirUnits) {
+  EXPECT_TRUE(says(refusal({"create", "c", "--size", "1X"}), "K, M, G or T"));
+}
+
+TEST(Cli, HelpSaysOneObject) {
+  for (const char* command : {"status", "info", "engines"}) {
+    EXPECT_TRUE(says(parsed<ShowText>({command, "--help"}).text, "One JSON object")) << command;
+  }
+  EXPECT_TRUE(says(parsed<ShowText>({"--help"}, "/sbin/mount.fuse.cryptimg").text, "MOUNTPOINT"));
+}
+
 TEST(Cli, JsonIsWantedEvenOfWhatDoesNotParse) {
   const auto wants = [](std::vector<const char*> arguments) {
     return wants_json(static_cast<int>(arguments.size()), arguments.data());

@@ -61,6 +61,18 @@ TEST(MountWords, TheLaterWordWins) {
   EXPECT_EQ(parsed("workers=1,workers=2").workers, 2U);
 }
 
+TEST(MountWords, OwnersHaveNames) {
+  const MountOptions options = parsed("uid=root,gid=root");
+  EXPECT_EQ(options.uid, 0U);
+  EXPECT_EQ(options.gid, 0U);
+  EXPECT_NE(refusal("uid=no such user").find("name of a user"), std::string::npos);
+  EXPECT_NE(refusal("gid=no such group").find("name of a group"), std::string::npos);
+}
+
+TEST(MountWords, RemountIsRefusedWithWhatToDo) {
+  EXPECT_NE(refusal("remount,ro").find("unmount"), std::string::npos);
+}
+
 TEST(MountWords, FstabsOwnArePassedOver) {
   parsed("");
   parsed(",,");

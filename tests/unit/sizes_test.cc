@@ -53,11 +53,15 @@ TEST(Sizes, OctalModes) {
 
 TEST(Sizes, ForPeople) {
   EXPECT_EQ(human_size(0), "0 bytes");
+  EXPECT_EQ(human_size(1), "1 byte");
   EXPECT_EQ(human_size(1023), "1023 bytes");
   EXPECT_EQ(human_size(1024), "1 KiB");
   EXPECT_EQ(human_size(1536), "1.5 KiB");
   EXPECT_EQ(human_size(std::uint64_t{1} << 30), "1 GiB");
   EXPECT_EQ(human_size(UINT64_MAX), "16.0 EiB");
+  EXPECT_EQ(size_text(1), "1 byte");
+  EXPECT_EQ(size_text(512), "512 bytes");
+  EXPECT_EQ(size_text(1536), "1536 bytes (1.5 KiB)");
 }
 
 }  // namespace
