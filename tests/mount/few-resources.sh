@@ -5,6 +5,10 @@
 # former, 3 for the latter, one sentence, never a damaged header, nothing left behind.
 . "$(dirname "$0")/lib.sh"
 require_fuse
+# UBSan takes any object for broken where it cannot make a pipe; ASan needs terabytes of addresses.
+if grep -q __asan_init "$CRYPTIMG" || grep -q __tsan_init "$CRYPTIMG"; then
+  skip "sanitizers need descriptors and address space of their own"
+fi
 
 make_container "$work/c.img" 256K
 try_with() {  # try_with ULIMIT-OPTION VALUE
@@ -32,9 +36,6 @@ done
 [ $code = 0 ] || fail "never mounted, with up to 64 descriptors"
 [ $failures -gt 0 ] || fail "no limit was too small"
 
-if grep -q __asan_init "$CRYPTIMG" || grep -q __tsan_init "$CRYPTIMG"; then
-  exit 0 # sanitizers need terabytes of address space
-fi
 failures=0
 for ((kib = 20000; kib < 2000000; kib += kib / 8)); do
   (ulimit -v $kib && "$CRYPTIMG" --version) >/dev/null 2>&1 || continue
