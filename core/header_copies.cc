@@ -56,7 +56,7 @@ Copy read_copy(const ContainerFile& file, std::uint64_t offset_bytes, std::uint6
   if (std::string_view(algorithm.data()) != "sha256") {
     return {true, false, 0};
   }
-  std::array<std::byte, kChecksumBytes> stored;
+  std::array<std::byte, kChecksumBytes> stored{};
   std::copy_n(bytes.begin() + kChecksumAt, kChecksumBytes, stored.begin());
   std::fill_n(bytes.begin() + kChecksumAt, kChecksumBytes, std::byte{0});
   std::array<unsigned char, crypto_hash_sha256_BYTES> computed{};

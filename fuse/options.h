@@ -15,22 +15,23 @@
 
 namespace cryptimg {
 
+// `mount`. Paths are as the user gave them, relative ones to the folder the command started in.
 struct MountOptions {
-  std::string container;   // as given
-  std::string mountpoint;  // as given
+  std::string container;
+  std::string mountpoint;
   bool read_only = false;
   std::optional<std::string> key_file;  // "-": all of stdin
   std::optional<std::string> header;
-  std::optional<int> keyslot;
+  std::optional<int> keyslot;  // only this one is tried
   std::string engine = "auto";
   std::optional<unsigned> workers;         // default: cores - 1, the session threads cipher too
   std::uint32_t max_read_size_bytes = 0;   // 0: 131072
   std::uint32_t max_write_size_bytes = 0;  // 0: 131072
-  bool foreground = false;
-  std::optional<std::string> log_file;
+  bool foreground = false;                 // no daemon; the log goes to stderr
+  std::optional<std::string> log_file;     // instead of syslog
   std::string log_level = "info";
-  // From -o.
-  bool allow_other = false;
+  // From -o; see fuse(8). Without uid, gid and umask the image is the mounting user's alone.
+  bool allow_other = false;  // also turns default_permissions on
   bool allow_root = false;
   bool default_permissions = false;
   std::optional<uid_t> uid;
@@ -38,15 +39,17 @@ struct MountOptions {
   std::optional<mode_t> umask;
 };
 
+// `create`: what core/ needs, and where the command gets passphrase and content from.
 struct CreateCommandOptions {
   CreateOptions create;
   std::optional<std::string> key_file;
   std::optional<std::string> from;  // encrypt this file's content into the new container
 };
 
+// `umount`: every target is tried, the worst exit code is the command's.
 struct UmountOptions {
   std::vector<std::string> targets;  // mount points or containers
-  bool lazy = false;
+  bool lazy = false;                 // detach now, end when the last user has let go
 };
 
 }  // namespace cryptimg
