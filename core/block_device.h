@@ -25,6 +25,15 @@ class BlockDevice {
   // Fills all of `target` from `offset_bytes`. On failure target is unspecified; a range that the
   // device turns out not to have (truncated behind our back) is io.
   virtual Status read(std::uint64_t offset_bytes, MutableBytes target) noexcept = 0;
+  // The same bytes where they lie in memory, for reading without a copy; empty where they have to
+  // be read. What was made of them counts only if view_held() says so afterwards.
+  virtual Bytes view(std::uint64_t /*offset_bytes*/, std::size_t /*length_bytes*/) noexcept {
+    return {};
+  }
+  // Whether a view of this range was the device's content until now. False: use read().
+  virtual bool view_held(std::uint64_t /*offset_bytes*/, std::size_t /*length_bytes*/) noexcept {
+    return false;
+  }
   // All of `source` is in the backing file's page cache, or on the device with direct I/O, on
   // return. On failure any part of it may have been written. Never makes the device longer.
   virtual Status write(std::uint64_t offset_bytes, Bytes source) noexcept = 0;

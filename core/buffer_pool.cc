@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/buffer_pool.h"
 
-#include <cerrno>
 #include <string>
+#include <utility>
 
-#include <sys/mman.h>
 #include <unistd.h>
-
-#include "core/secret.h"
 
 namespace cryptimg {
 
@@ -19,32 +16,23 @@ Result<std::unique_ptr<BufferPool>> BufferPool::create(std::size_t count,
   if (!total || *total == 0) {
     return fail(Errc::invalid_argument, "a buffer pool needs at least one buffer of a sane size");
   }
-  void* const memory =
-      ::mmap(nullptr, *total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    const int os_errno = errno;
+  auto memory = AnonymousMemory::create(*total);
+  if (!memory) {
     return fail(Errc::out_of_memory,
                 "no memory for " + std::to_string(count) + " buffers of " +
                     std::to_string(*rounded) + " bytes, lower the number of requests in flight",
-                os_errno);
+                memory.error().os_errno);
   }
-  // Fails only on kernels built without it; the daemon is not dumpable anyway.
-  (void)::madvise(memory, *total, MADV_DONTDUMP);
   return std::unique_ptr<BufferPool>(
-      new BufferPool(static_cast<std::byte*>(memory), count, static_cast<std::size_t>(*rounded)));
+      new BufferPool(std::move(*memory), count, static_cast<std::size_t>(*rounded)));
 }
 
-BufferPool::BufferPool(std::byte* memory, std::size_t count, std::size_t buffer_bytes)
-    : memory_(memory), count_(count), buffer_bytes_(buffer_bytes) {
+BufferPool::BufferPool(AnonymousMemory memory, std::size_t count, std::size_t buffer_bytes)
+    : memory_(std::move(memory)), buffer_bytes_(buffer_bytes) {
   free_.reserve(count);
   for (std::size_t index = count; index > 0; --index) {
-    free_.push_back(memory + (index - 1) * buffer_bytes);
+    free_.push_back(memory_.bytes().data() + (index - 1) * buffer_bytes);
   }
-}
-
-BufferPool::~BufferPool() {
-  wipe({memory_, count_ * buffer_bytes_});
-  ::munmap(memory_, count_ * buffer_bytes_);
 }
 
 MutableBytes BufferPool::acquire() noexcept {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/anonymous_memory.h"
 #include "core/bytes.h"
 #include "core/result.h"
 
@@ -20,7 +21,7 @@ class BufferPool {
  public:
   // `count` buffers of `buffer_bytes` (rounded up to pages). out_of_memory where mmap fails.
   static Result<std::unique_ptr<BufferPool>> create(std::size_t count, std::size_t buffer_bytes);
-  ~BufferPool();  // REQUIRES: every buffer was released
+  ~BufferPool() = default;  // REQUIRES: every buffer was released
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
@@ -31,15 +32,14 @@ class BufferPool {
   [[nodiscard]] std::size_t buffer_bytes() const { return buffer_bytes_; }
 
  private:
-  BufferPool(std::byte* memory, std::size_t count, std::size_t buffer_bytes);
+  BufferPool(AnonymousMemory memory, std::size_t count, std::size_t buffer_bytes);
 
-  std::byte* memory_;
-  std::size_t count_;
-  std::size_t buffer_bytes_;
+  const AnonymousMemory memory_;
+  const std::size_t buffer_bytes_;
   std::mutex mutex_;
   std::condition_variable available_;
   std::vector<std::byte*>
-      free_;  // guarded by mutex_; capacity count_, so that pushing never allocates
+      free_;  // guarded by mutex_; capacity for all, so that pushing never allocates
 };
 
 }  // namespace cryptimg

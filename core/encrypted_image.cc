@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,6 +75,11 @@ Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
     image->worker_sessions_.push_back(std::move(session));
   }
   CRYPTIMG_RETURN_IF_ERROR(image->caller_sessions_.open(engine, spec, key, max_callers));
+  if (options.readahead_bytes > 0) {
+    CRYPTIMG_ASSIGN_OR_RETURN(image->ahead_session_, engine.new_session(spec, key));
+    CRYPTIMG_ASSIGN_OR_RETURN(
+        image->read_ahead_, ReadAhead::create(options.readahead_bytes, options.size_bytes, *image));
+  }
   CRYPTIMG_ASSIGN_OR_RETURN(image->workers_, WorkerPool::create(options.workers, *image));
   return image;
 }
@@ -103,15 +110,24 @@ ByteExtent EncryptedImage::cover(std::uint64_t offset_bytes, std::uint64_t lengt
 
 void EncryptedImage::submit(IoRequest& request) noexcept {
   in_flight_.fetch_add(1);
+  request.ahead.count = 0;
+  request.ahead.bytes = 0;
   if (Status valid = check(request); !valid) {
     complete(request, std::move(valid));
     return;
   }
   const bool is_write = request.kind == IoRequest::Kind::write;
   const std::uint32_t chunk_bytes = is_write ? max_write_size_bytes() : max_read_size_bytes();
-  const ByteExtent bytes = cover(request.offset_bytes, request.length_bytes);
-  request.extent_ =
-      cryptimg::cover(request.offset_bytes, request.length_bytes, spec_.sector_size_bytes);
+  count_extent(request, request.buffer.size());
+  if (!is_write && read_ahead_ != nullptr && serve_ahead(request)) {
+    complete(request, {});
+    return;
+  }
+  const ByteExtent bytes =
+      cover(request.offset_bytes + request.ahead.bytes, request.length_bytes - request.ahead.bytes);
+  request.extent_ = {bytes.offset_bytes / spec_.sector_size_bytes,
+                     bytes.length_bytes / spec_.sector_size_bytes};
+  request.sectors_ = request.buffer.last(bytes.length_bytes);
   request.chunk_sectors_ =
       std::min<std::uint64_t>(chunk_bytes, engine_max_bytes_) / spec_.sector_size_bytes;
   request.chunk_count_ = chunk_count(request.extent_, request.chunk_sectors_);
@@ -123,11 +139,14 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
 
   SessionPool::Lease session = caller_sessions_.acquire();
   if (is_write) {
+    if (read_ahead_ != nullptr) {
+      read_ahead_->begin_write(bytes);
+    }
     if (Status filled = fill_partial_sectors(request, *session); !filled) {
       record_failure(request, std::move(filled.error()));
     }
   }
-  const bool shared = request.chunk_count_ > 1 && workers_->size() > 0;
+  const bool shared = request.chunk_count_ > 1 && !request.alone && workers_->size() > 0;
   if (shared) {
     workers_->offer(request, request.chunk_count_ - 1);
   }
@@ -136,6 +155,34 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
   if (!shared || workers_->leave(request)) {
     finish_request(request);
   }
+}
+
+void EncryptedImage::count_extent(const IoRequest& request, std::uint64_t size_bytes) noexcept {
+  const auto bits = static_cast<std::size_t>(std::bit_width((size_bytes - 1) / kIvUnitBytes));
+  counters_.extents[std::min(bits, kExtentSizes - 1)].fetch_add(1, kRelaxed);
+  if (request.merged > 1) {
+    counters_.merged.fetch_add(request.merged, kRelaxed);
+  }
+}
+
+// What precedes the rest is whole chunks, so the rest begins with a sector.
+bool EncryptedImage::serve_ahead(IoRequest& request) noexcept {
+  read_ahead_->take(request.offset_bytes, request.length_bytes, request.ahead);
+  read_ahead_->note_read(request.offset_bytes, request.length_bytes);
+  const bool is_all = request.ahead.bytes == request.length_bytes;
+  if (!request.takes_pieces && request.ahead.count > 0) {
+    std::byte* target = request.buffer.data() + request.offset_bytes % spec_.sector_size_bytes;
+    for (const Bytes piece : std::span(request.ahead.pieces).first(request.ahead.count)) {
+      std::memcpy(target, piece.data(), piece.size());
+      target += piece.size();
+    }
+  }
+  return is_all;
+}
+
+Status EncryptedImage::fill(std::uint64_t offset_bytes, MutableBytes target) noexcept {
+  return read_sectors(cryptimg::cover(offset_bytes, target.size(), spec_.sector_size_bytes), target,
+                      *ahead_session_);
 }
 
 Status EncryptedImage::check(const IoRequest& request) const noexcept {
@@ -211,14 +258,29 @@ Status EncryptedImage::work_chunk(IoRequest& request, std::uint64_t index,
   const std::uint32_t sector_size = spec_.sector_size_bytes;
   const Extent sectors = chunk(request.extent_, request.chunk_sectors_, index);
   const ByteExtent bytes = to_bytes(sectors, sector_size);
-  const MutableBytes part = request.buffer.subspan(
+  const MutableBytes part = request.sectors_.subspan(
       (sectors.first_sector - request.extent_.first_sector) * sector_size, bytes.length_bytes);
   if (request.kind == IoRequest::Kind::read) {
-    CRYPTIMG_RETURN_IF_ERROR(device_->read(bytes.offset_bytes, part));
-    return session.transform(Direction::decrypt, sectors.first_sector, part, part);
+    return read_sectors(sectors, part, session);
   }
   CRYPTIMG_RETURN_IF_ERROR(session.transform(Direction::encrypt, sectors.first_sector, part, part));
   return device_->write(bytes.offset_bytes, part);
+}
+
+Status EncryptedImage::read_sectors(const Extent& sectors, MutableBytes target,
+                                    CipherSession& session) noexcept {
+  const std::uint64_t offset_bytes = sectors.first_sector * spec_.sector_size_bytes;
+  const Bytes view = device_->view(offset_bytes, target.size());
+  if (!view.empty()) {
+    CRYPTIMG_RETURN_IF_ERROR(
+        session.transform(Direction::decrypt, sectors.first_sector, view, target));
+    if (device_->view_held(offset_bytes, target.size())) {
+      counters_.mapped_bytes.fetch_add(target.size(), kRelaxed);
+      return {};
+    }
+  }
+  CRYPTIMG_RETURN_IF_ERROR(device_->read(offset_bytes, target));
+  return session.transform(Direction::decrypt, sectors.first_sector, target, target);
 }
 
 void EncryptedImage::record_failure(IoRequest& request, Error error) noexcept {
@@ -236,6 +298,9 @@ void EncryptedImage::finish_request(IoRequest& request) noexcept {
   }
   if (request.kind == IoRequest::Kind::write) {
     flusher_.note_write();
+    if (read_ahead_ != nullptr) {
+      read_ahead_->end_write(to_bytes(request.extent_, spec_.sector_size_bytes));
+    }
     request.hold_.release();
     if (status && request.durable) {
       status = flusher_.flush();
@@ -249,19 +314,24 @@ void EncryptedImage::finish_request(IoRequest& request) noexcept {
 void EncryptedImage::complete(IoRequest& request, Status status) noexcept {
   if (request.kind == IoRequest::Kind::read) {
     if (status) {
-      counters_.reads.fetch_add(1, kRelaxed);
+      counters_.reads.fetch_add(request.merged, kRelaxed);
       counters_.read_bytes.fetch_add(request.length_bytes, kRelaxed);
     } else {
       wipe(request.buffer);
       counters_.read_errors.fetch_add(1, kRelaxed);
     }
   } else if (status) {
-    counters_.writes.fetch_add(1, kRelaxed);
+    counters_.writes.fetch_add(request.merged, kRelaxed);
     counters_.written_bytes.fetch_add(request.length_bytes, kRelaxed);
   } else {
     counters_.write_errors.fetch_add(1, kRelaxed);
   }
+  // The pins outlive the request, which the completion may free.
+  ReadAhead::Taken ahead = request.ahead;
   request.completion(request, std::move(status));
+  if (ahead.count > 0) {
+    read_ahead_->release(ahead);
+  }
   in_flight_.fetch_sub(1);
 }
 
@@ -327,6 +397,16 @@ ImageCounters EncryptedImage::counters() const noexcept {
   now.read_bytes = counters_.read_bytes.load(kRelaxed);
   now.written_bytes = counters_.written_bytes.load(kRelaxed);
   now.flushes = flusher_.flushes();
+  if (read_ahead_ != nullptr) {
+    const ReadAhead::Counters ahead = read_ahead_->counters();
+    now.ahead_bytes = ahead.hit_bytes;
+    now.filled_bytes = ahead.filled_bytes;
+  }
+  now.mapped_bytes = counters_.mapped_bytes.load(kRelaxed);
+  now.merged = counters_.merged.load(kRelaxed);
+  for (std::size_t size = 0; size < kExtentSizes; ++size) {
+    now.extents[size] = counters_.extents[size].load(kRelaxed);
+  }
   now.partial_sector_writes = counters_.partial_sector_writes.load(kRelaxed);
   now.chunks = counters_.chunks.load(kRelaxed);
   now.chunks_by_workers = counters_.chunks_by_workers.load(kRelaxed);

@@ -18,7 +18,9 @@
 // while ciphering or during the device's reads and writes.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <memory>
@@ -30,6 +32,7 @@
 #include "core/extent.h"
 #include "core/flusher.h"
 #include "core/range_lock.h"
+#include "core/read_ahead.h"
 #include "core/result.h"
 #include "core/session_pool.h"
 #include "core/worker_pool.h"
@@ -38,6 +41,7 @@ namespace cryptimg {
 
 class EncryptedImage;
 
+inline constexpr std::size_t kExtentSizes = 12;  // 512 bytes to 1 MiB, by powers of two
 inline constexpr std::uint32_t kDefaultMaxChunkBytes = 131072;  // dm-crypt's max_read_size
 
 // One read or write. The caller owns it, and its buffer, until its completion has been called;
@@ -52,17 +56,25 @@ struct IoRequest : private WorkerPool::Job {
   // Exactly the covering extent: cover(offset, length).size_bytes() bytes. The caller's own bytes
   // start at offset_bytes % sector size. A write's bytes are there at submit and are destroyed
   // (enciphered in place); the rest of the first and last sector is filled in here. After a
-  // successful read the whole extent is plaintext.
+  // successful read the caller's own bytes are plaintext there, but for those in `ahead`.
   MutableBytes buffer;
+  // Reads of a caller that takes its first ahead.bytes from ahead.pieces, which are there until the
+  // completion returns, instead of from the buffer, which then is without them.
+  bool takes_pieces = false;
+  ReadAhead::Taken ahead;
   // Writes: flush the device before completing (O_SYNC, O_DSYNC).
   bool durable = false;
+  // Without help from the workers; done when submit() returns.
+  bool alone = false;
+  std::uint32_t merged = 1;  // how many of the client's requests it serves, for the counters
   Completion completion = nullptr;
   void* context = nullptr;  // the caller's
 
  private:
   friend class EncryptedImage;
   // Set by submit() before other threads see the request.
-  Extent extent_;
+  Extent extent_;         // without what came from ahead
+  MutableBytes sectors_;  // its place in the buffer
   std::uint64_t chunk_sectors_ = 0;
   std::uint64_t chunk_count_ = 0;
   RangeLock::Hold hold_;
@@ -79,6 +91,7 @@ struct ImageOptions {
   // Chunk limits, rounded down to whole sectors, at least one; 0: kDefaultMaxChunkBytes.
   std::uint32_t max_read_size_bytes = 0;
   std::uint32_t max_write_size_bytes = 0;
+  std::uint64_t readahead_bytes = 0;  // memory for reading ahead of sequential streams; 0: none
 };
 
 // Counters since the mount, all monotonic. A snapshot is not atomic across fields.
@@ -88,15 +101,22 @@ struct ImageCounters {
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t flushes = 0;
+  std::uint64_t ahead_bytes = 0;   // read from what was deciphered ahead
+  std::uint64_t filled_bytes = 0;  // deciphered ahead, used or not
+  std::uint64_t mapped_bytes = 0;  // deciphered straight out of the device's memory
+  std::uint64_t merged = 0;        // requests that became part of an extent together with others
   std::uint64_t partial_sector_writes = 0;  // requests that needed a read-modify-write
   std::uint64_t chunks = 0;
   std::uint64_t chunks_by_workers = 0;
   std::uint64_t read_errors = 0;
   std::uint64_t write_errors = 0;
   std::uint64_t flush_errors = 0;
+  // Extents of reads and writes by size: element n counts those of more than 256 << n bytes and at
+  // most 512 << n; the last one longer ones too.
+  std::array<std::uint64_t, kExtentSizes> extents{};
 };
 
-class EncryptedImage final : private WorkerPool::Handler {
+class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Source {
  public:
   // Opens one cipher session per worker and `max_callers` more for submitting threads (a caller
   // beyond that waits for a session to come free). The engine and key are not needed afterwards.
@@ -166,6 +186,9 @@ class EncryptedImage final : private WorkerPool::Handler {
     std::atomic<std::uint64_t> writes{0};
     std::atomic<std::uint64_t> read_bytes{0};
     std::atomic<std::uint64_t> written_bytes{0};
+    std::atomic<std::uint64_t> mapped_bytes{0};
+    std::atomic<std::uint64_t> merged{0};
+    std::array<std::atomic<std::uint64_t>, kExtentSizes> extents{};
     std::atomic<std::uint64_t> partial_sector_writes{0};
     std::atomic<std::uint64_t> chunks{0};
     std::atomic<std::uint64_t> chunks_by_workers{0};
@@ -179,11 +202,18 @@ class EncryptedImage final : private WorkerPool::Handler {
   // WorkerPool::Handler.
   void work(WorkerPool::Job& job, unsigned worker) noexcept override;
   void finish(WorkerPool::Job& job) noexcept override;
+  // ReadAhead::Source.
+  Status fill(std::uint64_t offset_bytes, MutableBytes target) noexcept override;
+  // Serves the start of a read from what was deciphered ahead; true where that is all of it.
+  bool serve_ahead(IoRequest& request) noexcept;
 
   [[nodiscard]] Status check(const IoRequest& request) const noexcept;
+  void count_extent(const IoRequest& request, std::uint64_t size_bytes) noexcept;
   Status fill_partial_sectors(IoRequest& request, CipherSession& session) noexcept;
   std::uint64_t work_chunks(IoRequest& request, CipherSession& session) noexcept;
   Status work_chunk(IoRequest& request, std::uint64_t index, CipherSession& session) noexcept;
+  // Reads and deciphers whole sectors. REQUIRES: their range is held.
+  Status read_sectors(const Extent& sectors, MutableBytes target, CipherSession& session) noexcept;
   static void record_failure(IoRequest& request, Error error) noexcept;
   void finish_request(IoRequest& request) noexcept;
   void complete(IoRequest& request, Status status) noexcept;
@@ -197,6 +227,7 @@ class EncryptedImage final : private WorkerPool::Handler {
   const std::uint64_t engine_max_bytes_;  // whole sectors, at least one
   const std::unique_ptr<BlockDevice> device_;
   std::vector<std::unique_ptr<CipherSession>> worker_sessions_;  // by worker, used by it alone
+  std::unique_ptr<CipherSession> ahead_session_;                 // used by read_ahead_ alone
 
   // Provide their own synchronisation.
   SessionPool caller_sessions_;
@@ -207,7 +238,9 @@ class EncryptedImage final : private WorkerPool::Handler {
   std::atomic<std::uint32_t> max_read_size_bytes_;
   std::atomic<std::uint32_t> max_write_size_bytes_;
 
-  std::unique_ptr<WorkerPool> workers_;  // constant after create(); last, so that it goes first
+  // Constant after create(); last, so that their threads go first.
+  std::unique_ptr<ReadAhead> read_ahead_;  // or none
+  std::unique_ptr<WorkerPool> workers_;
 };
 
 }  // namespace cryptimg

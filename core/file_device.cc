@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The BlockDevice over a descriptor: pread and pwrite, through the page cache.
+// The BlockDevice over a descriptor: pread, pwrite and a mapping, through the page cache.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "core/block_device.h"
 #include "core/extent.h"
+#include "core/mapped_file.h"
 
 namespace cryptimg {
 namespace {
@@ -37,6 +39,7 @@ class FileDevice final : public BlockDevice {
         size_bytes_(size_bytes) {
     struct stat status {};
     is_block_device_ = ::fstat(file_.get(), &status) == 0 && S_ISBLK(status.st_mode);
+    mapping_ = MappedFile::create(file_.get(), data_offset_bytes, size_bytes);
   }
 
   Status read(std::uint64_t offset_bytes, MutableBytes target) noexcept override {
@@ -59,6 +62,17 @@ class FileDevice final : public BlockDevice {
       target = target.subspan(static_cast<std::size_t>(got));
     }
     return {};
+  }
+
+  Bytes view(std::uint64_t offset_bytes, std::size_t length_bytes) noexcept override {
+    if (mapping_ == nullptr || !inside(offset_bytes, length_bytes, size_bytes_)) {
+      return {};
+    }
+    return mapping_->view(offset_bytes, length_bytes);
+  }
+
+  bool view_held(std::uint64_t offset_bytes, std::size_t length_bytes) noexcept override {
+    return mapping_->still_valid() && check_exists(offset_bytes, length_bytes).has_value();
   }
 
   Status write(std::uint64_t offset_bytes, Bytes source) noexcept override {
@@ -123,8 +137,9 @@ class FileDevice final : public BlockDevice {
 
  private:
   // io where the range is not inside the segment, or a regular file no longer reaches that far: a
-  // write there would make the file longer. One system call a write, about 0.1 us. A file truncated
-  // between this check and the write is still extended; nothing but a lease could exclude that.
+  // write there would make the file longer, and a view shows zeros. One system call a write, about
+  // 0.1 us. A file truncated between this check and the write is still extended; nothing but a
+  // lease could exclude that.
   Status check_exists(std::uint64_t offset_bytes, std::uint64_t length_bytes) const noexcept {
     if (!inside(offset_bytes, length_bytes, size_bytes_)) {
       return fail_io(EIO);
@@ -154,6 +169,7 @@ class FileDevice final : public BlockDevice {
   const std::uint64_t data_offset_bytes_;
   const std::uint64_t size_bytes_;
   bool is_block_device_ = false;
+  std::unique_ptr<MappedFile> mapping_;         // or none
   std::atomic<std::int64_t> last_write_ns_{0};  // block devices only
 };
 

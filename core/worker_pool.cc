@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/worker_pool.h"
 
-#include <csignal>
 #include <string>
 #include <system_error>
 
 #include <pthread.h>
 
+#include "core/mapped_file.h"
 #include "core/thread_error.h"
 
 namespace cryptimg {
-namespace {
-
-// Threads inherit the mask of the one that creates them.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-}  // namespace
-
 Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned count, Handler& handler) {
   std::unique_ptr<WorkerPool> pool(new WorkerPool(handler));
   pool->threads_.reserve(count);
-  const AllSignalsBlocked blocked;
   try {
     for (unsigned worker = 0; worker < count; ++worker) {
       pool->threads_.emplace_back([raw = pool.get(), worker] { raw->run(worker); });
@@ -77,6 +56,7 @@ bool WorkerPool::leave(Job& job) noexcept {
 void WorkerPool::run(unsigned worker) noexcept {
   // The kernel takes 15 characters.
   ::pthread_setname_np(::pthread_self(), ("cryptimg-w" + std::to_string(worker % 100000)).c_str());
+  block_signals();
   std::unique_lock lock(mutex_);
   for (;;) {
     if (first_ != nullptr) {

@@ -222,6 +222,11 @@ void add_mount(Parser& parser, MountLine& line) {
   value("--max-read-size", "max-read-size", "SIZE",
         "Cut reads into pieces of at most this size; 0: the default of 131072");
   value("--max-write-size", "max-write-size", "SIZE", "The same for writes");
+  value("--coalesce", "coalesce", "on|off",
+        "Make requests that are queued together one extent; default: on");
+  value("--max-extent", "max-extent", "SIZE", "Of which at most so long; default: 1M, the most");
+  value("--readahead", "readahead", "SIZE",
+        "Memory for deciphering ahead of sequential readers; 0: off; default: 4M");
   app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
   value("--log-file", "log-file", "FILE", "Log here instead of to syslog");
   value("--log-level", "log-level", "LEVEL",

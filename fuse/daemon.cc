@@ -86,6 +86,8 @@ ImageFsOptions fs_options(const DaemonPlan& plan) {
   result.gid = options.gid.value_or(::getegid());
   result.file_mode = 0666U & ~hidden;
   result.directory_mode = 0777U & ~hidden;
+  result.coalesce = options.coalesce;
+  result.max_extent_bytes = options.max_extent_bytes;
   return result;
 }
 
@@ -143,6 +145,7 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
   image.size_bytes = container.info().image_size_bytes;
   image.read_only = options.read_only;
   image.workers = options.workers.value_or(default_workers());
+  image.readahead_bytes = options.readahead_bytes;
   image.max_read_size_bytes = options.max_read_size_bytes;
   image.max_write_size_bytes = options.max_write_size_bytes;
   return EncryptedImage::create(container.take_device(), *engine, spec, key, image,
@@ -170,6 +173,9 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
   session.allow_root = options.allow_root;
   session.default_permissions = options.default_permissions;
   session.threads = default_session_threads();
+  if (options.coalesce) {
+    session.batch_end = [](void* fs) { static_cast<ImageFs*>(fs)->work_batch(); };
+  }
 
   // One for each session thread, which always holds one, and two for each worker to work on.
   const unsigned buffers =

@@ -25,6 +25,16 @@ std::string sentence(const Error& error) {
                                : error.message;
 }
 
+Json extents_of(const ImageCounters& counters) {
+  Json object = Json::object();
+  std::uint64_t size_bytes = kIvUnitBytes;
+  for (const std::uint64_t count : counters.extents) {
+    object[std::to_string(size_bytes)] = count;
+    size_bytes *= 2;
+  }
+  return object;
+}
+
 Json counters_of(const EncryptedImage& image) {
   const ImageCounters counters = image.counters();
   return {{"reads", counters.reads},
@@ -32,6 +42,11 @@ Json counters_of(const EncryptedImage& image) {
           {"read_bytes", counters.read_bytes},
           {"written_bytes", counters.written_bytes},
           {"flushes", counters.flushes},
+          {"ahead_bytes", counters.ahead_bytes},
+          {"filled_bytes", counters.filled_bytes},
+          {"mapped_bytes", counters.mapped_bytes},
+          {"merged", counters.merged},
+          {"extents", extents_of(counters)},
           {"partial_sector_writes", counters.partial_sector_writes},
           {"chunks", counters.chunks},
           {"chunks_by_workers", counters.chunks_by_workers},

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The requests of ImageFs that touch bytes.
+// The requests of ImageFs that touch bytes: taken, answered, and served one by one.
+#include "fuse/image_io.h"
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <span>
 #include <string>
 
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <sys/uio.h>
 
 #include "fuse/daemon_log.h"
 #include "fuse/image_fs.h"
@@ -47,15 +52,13 @@ std::int64_t monotonic_ns() {
 
 }  // namespace
 
-// A read or write under way. Lies in its own request buffer, so nothing is allocated.
+// A read or write under way by itself. Lies in its own request buffer, so nothing is allocated.
 struct ImageFs::Io {
   IoRequest request;
   ImageFs* fs = nullptr;
-  fuse_req* fuse_request = nullptr;
-  int fd = -1;
-  Handle* handle = nullptr;         // writes only
-  bool ends_with_no_space = false;  // what did not fit is answered for, not what did
-  MutableBytes buffer;              // the whole request buffer, this included
+  PendingRead read;
+  PendingWrite write;   // one of the two, by request.kind
+  MutableBytes buffer;  // the whole request buffer, this included
 };
 static_assert(kPayloadOffset + kMaxIoBytes + 4096 <= kRecordOffset);
 
@@ -101,12 +104,34 @@ void FailureLog::note(Kind kind, const Error& error) noexcept {
   }
 }
 
+void ImageFs::start_read(const PendingRead& read) {
+  const MutableBytes buffer = pool_.acquire();
+  Io& io = *new (buffer.data() + kRecordOffset) Io;
+  static_assert(sizeof(Io) <= kRequestBufferBytes - kRecordOffset);
+  io.fs = this;
+  io.read = read;
+  io.buffer = buffer;
+  io.request.kind = IoRequest::Kind::read;
+  io.request.takes_pieces = true;
+  submit(io, read.range);
+}
+
+void ImageFs::start_write(const PendingWrite& write, MutableBytes buffer) {
+  Io& io = *new (buffer.data() + kRecordOffset) Io;
+  io.fs = this;
+  io.write = write;
+  io.buffer = buffer;
+  io.request.kind = IoRequest::Kind::write;
+  io.request.durable = write.durable;
+  submit(io, write.range);
+}
+
 // REQUIRES: the range lies inside the image and its covering extent fits around the payload.
-void ImageFs::submit(Io& io, std::uint64_t offset_bytes, std::uint64_t length_bytes) {
-  const ByteExtent extent = image_.cover(offset_bytes, length_bytes);
-  const std::uint64_t head = offset_bytes - extent.offset_bytes;
-  io.request.offset_bytes = offset_bytes;
-  io.request.length_bytes = length_bytes;
+void ImageFs::submit(Io& io, const ByteExtent& range) {
+  const ByteExtent extent = image_.cover(range.offset_bytes, range.length_bytes);
+  const std::uint64_t head = range.offset_bytes - extent.offset_bytes;
+  io.request.offset_bytes = range.offset_bytes;
+  io.request.length_bytes = range.length_bytes;
   io.request.buffer = io.buffer.subspan(kPayloadOffset - head, extent.length_bytes);
   io.request.completion = &ImageFs::complete;
   io.request.context = &io;
@@ -116,29 +141,53 @@ void ImageFs::submit(Io& io, std::uint64_t offset_bytes, std::uint64_t length_by
 void ImageFs::complete(IoRequest& request, Status status) noexcept {
   Io& io = *static_cast<Io*>(request.context);
   ImageFs& fs = *io.fs;
-  const bool is_read = request.kind == IoRequest::Kind::read;
-  if (io.handle != nullptr) {
-    // A failed write counts too: part of it may be there, and its close should flush.
-    raise_to(io.handle->last_write, fs.image_.write_sequence());
-  }
-  const int own_fd = request_fd();
-  answer_through(io.fd);
-  if (!status) {
-    fs.failures_.note(is_read ? FailureLog::Kind::read : FailureLog::Kind::write, status.error());
-    ::fuse_reply_err(io.fuse_request, to_errno(status.error()));
-  } else if (is_read) {
-    ::fuse_reply_buf(io.fuse_request,
-                     reinterpret_cast<const char*>(io.buffer.data() + kPayloadOffset),
-                     request.length_bytes);
-  } else if (io.ends_with_no_space) {
-    ::fuse_reply_err(io.fuse_request, ENOSPC);
-  } else {
-    ::fuse_reply_write(io.fuse_request, request.length_bytes);
-  }
-  answer_through(own_fd);
   const MutableBytes buffer = io.buffer;
+  if (request.kind == IoRequest::Kind::read) {
+    const auto& ahead = request.ahead;
+    std::array<iovec, ReadAhead::kMaxPieces + 1> parts;
+    const auto add = [&parts](std::size_t at, Bytes bytes) {
+      parts[at] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+    };
+    for (std::size_t piece = 0; piece < ahead.count; ++piece) {
+      add(piece, ahead.pieces[piece]);
+    }
+    add(ahead.count,
+        buffer.subspan(kPayloadOffset + ahead.bytes, request.length_bytes - ahead.bytes));
+    fs.answer_read(io.read, status, {parts.data(), ahead.count + 1});
+  } else {
+    fs.answer_write(io.write, status);
+  }
   io.~Io();
   fs.pool_.release(buffer);
+}
+
+void ImageFs::answer_read(const PendingRead& read, const Status& status,
+                          std::span<const iovec> plaintext) {
+  const int own_fd = request_fd();
+  answer_through(read.fd);
+  if (!status) {
+    failures_.note(FailureLog::Kind::read, status.error());
+    ::fuse_reply_err(read.request, to_errno(status.error()));
+  } else {
+    ::fuse_reply_iov(read.request, plaintext.data(), static_cast<int>(plaintext.size()));
+  }
+  answer_through(own_fd);
+}
+
+void ImageFs::answer_write(const PendingWrite& write, const Status& status) {
+  // A failed write counts too: part of it may be there, and its close should flush.
+  raise_to(write.handle->last_write, image_.write_sequence());
+  const int own_fd = request_fd();
+  answer_through(write.fd);
+  if (!status) {
+    failures_.note(FailureLog::Kind::write, status.error());
+    ::fuse_reply_err(write.request, to_errno(status.error()));
+  } else if (write.ends_with_no_space) {
+    ::fuse_reply_err(write.request, ENOSPC);
+  } else {
+    ::fuse_reply_write(write.request, write.range.length_bytes);
+  }
+  answer_through(own_fd);
 }
 
 void ImageFs::read(fuse_req* request, std::size_t size_bytes, off_t offset_bytes) {
@@ -151,15 +200,13 @@ void ImageFs::read(fuse_req* request, std::size_t size_bytes, off_t offset_bytes
     ::fuse_reply_buf(request, nullptr, 0);
     return;
   }
-  const MutableBytes buffer = take_request_buffer();
-  Io& io = *new (buffer.data() + kRecordOffset) Io;
-  static_assert(sizeof(Io) <= kRequestBufferBytes - kRecordOffset);
-  io.request.kind = IoRequest::Kind::read;
-  io.fs = this;
-  io.fuse_request = request;
-  io.fd = request_fd();
-  io.buffer = buffer;
-  submit(io, offset, std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset));
+  const PendingRead read{
+      request,
+      request_fd(),
+      {offset, std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset)}};
+  if (!put_aside(read)) {
+    start_read(read);
+  }
 }
 
 void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_bytes,
@@ -177,24 +224,24 @@ void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_byt
     ::fuse_reply_err(request, ENOSPC);
     return;
   }
+  PendingWrite write;
+  write.request = request;
+  write.fd = request_fd();
+  write.handle = &handle;
+  write.range = {offset, std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset)};
+  write.durable = (flags & (O_SYNC | O_DSYNC)) != 0;
+  // The kernel turns a short answer to a direct write into EIO, which says that the disk is broken.
+  write.ends_with_no_space = write.range.length_bytes < size_bytes && (flags & O_DIRECT) != 0;
+  if (put_aside(write, Bytes(reinterpret_cast<const std::byte*>(payload), size_bytes))) {
+    return;
+  }
   const MutableBytes buffer = take_request_buffer();
   std::byte* const expected = buffer.data() + kPayloadOffset;
   if (reinterpret_cast<const std::byte*>(payload) != expected) {
     // A kernel whose request header has another length than ours.
     std::memmove(expected, payload, size_bytes);
   }
-  Io& io = *new (buffer.data() + kRecordOffset) Io;
-  io.request.kind = IoRequest::Kind::write;
-  io.request.durable = (flags & (O_SYNC | O_DSYNC)) != 0;
-  io.fs = this;
-  io.fuse_request = request;
-  io.fd = request_fd();
-  io.handle = &handle;
-  io.buffer = buffer;
-  const std::uint64_t length = std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset);
-  // The kernel turns a short answer to a direct write into EIO, which says that the disk is broken.
-  io.ends_with_no_space = length < size_bytes && (flags & O_DIRECT) != 0;
-  submit(io, offset, length);
+  start_write(write, buffer);
 }
 
 void ImageFs::answer_status(fuse_req* request, FailureLog::Kind kind, const Status& status) {

@@ -22,6 +22,7 @@ constexpr std::uint64_t kMaxWorkers = 256;                        // more than a
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;  // far above FUSE's 1 MiB
 constexpr std::uint64_t kMaxId = std::numeric_limits<std::uint32_t>::max() - 1;  // -1: no one
 
+constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::array<std::string_view, 7> kLogLevels = {"trace", "debug",    "info", "warning",
                                                         "error", "critical", "off"};
 
@@ -139,6 +140,26 @@ Status set_value(MountOptions& options, const std::string& name, const std::stri
   return {};
 }
 
+// The most is what one request can be: a longer extent would not fit its buffer.
+Result<std::uint32_t> extent_option(std::string_view name, const std::string& value) {
+  constexpr std::uint64_t kMost = 1U << 20;
+  const auto bytes = parse_size(value);
+  if (!bytes || *bytes < kPageBytes || *bytes > kMost) {
+    return bad_value(name, value, "a size from 4K to 1M, in bytes or with K or M");
+  }
+  return static_cast<std::uint32_t>(*bytes);
+}
+
+Result<std::uint32_t> readahead_option(std::string_view name, const std::string& value) {
+  constexpr std::uint64_t kLeast = 1U << 20;
+  constexpr std::uint64_t kMost = 64U << 20;
+  const auto bytes = parse_size(value);
+  if (!bytes || *bytes > kMost || (*bytes != 0 && *bytes < kLeast)) {
+    return bad_value(name, value, "0 (off) or a size from 1M to 64M, in bytes or with K or M");
+  }
+  return static_cast<std::uint32_t>(*bytes);
+}
+
 }  // namespace
 
 Status set_mount_option(MountOptions& options, std::string_view name, const std::string& value) {
@@ -151,6 +172,15 @@ Status set_mount_option(MountOptions& options, std::string_view name, const std:
     CRYPTIMG_ASSIGN_OR_RETURN(options.max_read_size_bytes, chunk_option(name, value));
   } else if (name == "max-write-size") {
     CRYPTIMG_ASSIGN_OR_RETURN(options.max_write_size_bytes, chunk_option(name, value));
+  } else if (name == "coalesce") {
+    if (value != "on" && value != "off") {
+      return bad_value(name, value, "on or off");
+    }
+    options.coalesce = value == "on";
+  } else if (name == "max-extent") {
+    CRYPTIMG_ASSIGN_OR_RETURN(options.max_extent_bytes, extent_option(name, value));
+  } else if (name == "readahead") {
+    CRYPTIMG_ASSIGN_OR_RETURN(options.readahead_bytes, readahead_option(name, value));
   } else if (name == "log-level") {
     if (std::find(kLogLevels.begin(), kLogLevels.end(), value) == kLogLevels.end()) {
       return bad_value(name, value, "trace, debug, info, warning, error, critical or off");

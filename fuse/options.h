@@ -24,11 +24,14 @@ struct MountOptions {
   std::optional<std::string> header;
   std::optional<int> keyslot;  // only this one is tried
   std::string engine = "auto";
-  std::optional<unsigned> workers;         // default: cores - 1, the session threads cipher too
-  std::uint32_t max_read_size_bytes = 0;   // 0: 131072
-  std::uint32_t max_write_size_bytes = 0;  // 0: 131072
-  bool foreground = false;                 // no daemon; the log goes to stderr
-  std::optional<std::string> log_file;     // instead of syslog
+  std::optional<unsigned> workers;            // default: cores - 1, the session threads cipher too
+  std::uint32_t max_read_size_bytes = 0;      // 0: 131072
+  std::uint32_t max_write_size_bytes = 0;     // 0: 131072
+  bool coalesce = true;                       // requests that are queued together become one extent
+  std::uint32_t max_extent_bytes = 1U << 20;  // of which at most so long
+  std::uint32_t readahead_bytes = 4U << 20;   // memory for reading ahead; 0: off
+  bool foreground = false;                    // no daemon; the log goes to stderr
+  std::optional<std::string> log_file;        // instead of syslog
   std::string log_level = "info";
   // From -o; see fuse(8). Without uid, gid and umask the image is the mounting user's alone.
   bool allow_other = false;  // also turns default_permissions on

@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,6 +23,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/mapped_file.h"
 #include "core/thread_error.h"
 
 namespace cryptimg {
@@ -33,6 +35,7 @@ static_assert(kHeaderBytes == 80 && kHeaderBytes < kPayloadOffset);
 
 thread_local int current_fd = -1;
 thread_local MutableBytes current_buffer;  // empty once a handler has taken it
+thread_local bool wants_more = false;
 
 ssize_t write_answer(int /*fd*/, iovec* parts, int count, void* /*user_data*/) {
   return ::writev(current_fd, parts, count);
@@ -153,7 +156,7 @@ Error mount_error(const SessionOptions& options, const std::string& helper_words
 Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options,
                                                 const fuse_lowlevel_ops& operations,
                                                 void* user_data) {
-  std::unique_ptr<Session> session(new Session(options.threads));
+  std::unique_ptr<Session> session(new Session(options, user_data));
   session->ended_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!session->ended_.valid()) {
     return fail_errno(errno, "cannot make an event descriptor");
@@ -203,26 +206,30 @@ Status Session::start(BufferPool& pool) {
   if (::sigaction(SIGUSR1, &action, nullptr) != 0) {
     return fail_errno(errno, "cannot install a signal handler");
   }
+  // A user may be without access to /dev/fuse (fusermount3 has it): one descriptor then serves all,
+  // only slower.
   const int first = ::fuse_session_fd(session_);
-  std::vector<int> fds = {first};
-  while (fds.size() < thread_count_) {
-    UniqueFd clone(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-    auto source = static_cast<std::uint32_t>(first);
-    // A user may be without access to /dev/fuse (fusermount3 has it): one descriptor then serves
-    // all, only slower.
-    if (!clone.valid() || ::ioctl(clone.get(), FUSE_DEV_IOC_CLONE, &source) != 0) {
-      fds.push_back(first);
-      continue;
+  std::vector<Fds> fds(thread_count_);
+  for (Fds& own : fds) {
+    own.waiting = first;
+    if (&own != fds.data()) {
+      if (UniqueFd clone = clone_fd(0); clone.valid()) {
+        own.waiting = clone.get();
+        clones_.push_back(std::move(clone));
+      }
     }
-    fds.push_back(clone.get());
-    clones_.push_back(std::move(clone));
+    if (batch_end_ != nullptr) {
+      UniqueFd clone = clone_fd(O_NONBLOCK);
+      own.polling = clone.get();
+      clones_.push_back(std::move(clone));
+    }
   }
   running_ = thread_count_;
   unsigned started = 0;
   try {
     threads_.reserve(thread_count_);
     for (; started < thread_count_; ++started) {
-      threads_.emplace_back([this, fd = fds[started], &pool] { run(fd, pool); });
+      threads_.emplace_back([this, own = fds[started], &pool] { run(own, pool); });
     }
   } catch (const std::system_error& error) {
     running_ -= thread_count_ - started;
@@ -231,14 +238,36 @@ Status Session::start(BufferPool& pool) {
   return {};
 }
 
-void Session::run(int fd, BufferPool& pool) noexcept {
-  sigset_t blocked;
-  ::sigfillset(&blocked);
-  ::sigdelset(&blocked, SIGUSR1);
-  ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+UniqueFd Session::clone_fd(int flags) const noexcept {
+  UniqueFd clone(::open("/dev/fuse", O_RDWR | O_CLOEXEC | flags));
+  auto source = static_cast<std::uint32_t>(::fuse_session_fd(session_));
+  if (clone.valid() && ::ioctl(clone.get(), FUSE_DEV_IOC_CLONE, &source) != 0) {
+    clone.reset();
+  }
+  return clone;
+}
+
+void Session::run(Fds fds, BufferPool& pool) noexcept {
+  block_signals();
+  sigset_t wakeup;
+  ::sigemptyset(&wakeup);
+  ::sigaddset(&wakeup, SIGUSR1);
+  ::pthread_sigmask(SIG_UNBLOCK, &wakeup, nullptr);
   ::pthread_setname_np(::pthread_self(), "cryptimg-fuse");
 
-  while (serve_one(fd, pool)) {
+  Taken taken = Taken::nothing;
+  while (taken != Taken::end) {
+    bool put_aside = false;
+    taken = serve_one(fds.waiting, pool);
+    while (std::exchange(wants_more, false)) {
+      put_aside = true;
+      if (fds.polling >= 0 && taken == Taken::request) {
+        taken = serve_one(fds.polling, pool);
+      }
+    }
+    if (put_aside) {
+      batch_end_(user_data_);
+    }
   }
   if (!current_buffer.empty()) {
     pool.release(std::exchange(current_buffer, {}));
@@ -246,36 +275,44 @@ void Session::run(int fd, BufferPool& pool) noexcept {
   thread_ended();
 }
 
-bool Session::serve_one(int fd, BufferPool& pool) noexcept {
+Session::Taken Session::serve_one(int fd, BufferPool& pool) noexcept {
   if (current_buffer.empty()) {
     current_buffer = pool.acquire();
   }
   current_fd = fd;
-  std::byte* const request = current_buffer.data() + kPayloadOffset - kHeaderBytes;
-  const ssize_t got = stopping_.load() ? 0 : ::read(fd, request, kHeaderBytes + kMaxIoBytes);
+  // The header apart from the payload, so that a READ, which is all header, leaves the buffer's
+  // memory alone. libfuse wants the others in one piece.
+  alignas(fuse_in_header) std::array<std::byte, kHeaderBytes> header;
+  std::byte* const payload = current_buffer.data() + kPayloadOffset;
+  std::array<iovec, 2> parts = {{{header.data(), header.size()}, {payload, kMaxIoBytes}}};
+  const ssize_t got = stopping_.load() ? 0 : ::readv(fd, parts.data(), parts.size());
   if (stopping_.load()) {
-    return false;
+    return Taken::end;
   }
   if (got < 0) {
     // ENOENT: the request was interrupted before it was read.
     if (errno == EINTR || errno == EAGAIN || errno == ENOENT) {
-      return true;
+      return Taken::nothing;
     }
     if (errno != ENODEV && errno != ECONNABORTED) {
       failure_ = errno;
     }
-    return false;
+    return Taken::end;
   }
   fuse_buf buffer = {};
   buffer.size = static_cast<std::size_t>(got);
-  buffer.mem = request;
   buffer.fd = -1;
+  buffer.mem = header.data();
+  if (reinterpret_cast<const fuse_in_header*>(header.data())->opcode != FUSE_READ) {
+    buffer.mem = payload - kHeaderBytes;
+    std::memcpy(buffer.mem, header.data(), kHeaderBytes);
+  }
   ::fuse_session_process_buf(session_, &buffer);
   if (::fuse_session_exited(session_) != 0) {
     failure_ = EPROTO;
-    return false;
+    return Taken::end;
   }
-  return true;
+  return Taken::request;
 }
 
 void Session::thread_ended() noexcept {
@@ -309,6 +346,10 @@ bool Session::stop(std::chrono::milliseconds patience) {
 
 MutableBytes take_request_buffer() noexcept {
   return std::exchange(current_buffer, {});
+}
+
+void take_more() noexcept {
+  wants_more = true;
 }
 
 int request_fd() noexcept {

@@ -2,8 +2,13 @@
 //
 // Session: a FUSE mount and the threads that take requests from it. The loop is our own: every
 // thread and every /dev/fuse descriptor is made at the start (libfuse's loop makes both under
-// load), and each request arrives in a buffer of the pool, so that a handler can keep the buffer
-// beyond its return and answer from another thread.
+// load), and each request but a READ arrives in a buffer of the pool, so that a handler can keep
+// the buffer beyond its return and answer from another thread. A READ fills no buffer: its handler
+// takes one, the one in use last, which is the likeliest to be in the cache.
+//
+// A thread takes what is queued before it works: a handler may put its request aside and ask for
+// more (take_more()). The thread then takes the next request if there is one, without waiting, and
+// calls batch_end when there is none, or when no handler asked for more.
 //
 // A request buffer, kRequestBufferBytes long:
 //   [kPayloadOffset - 80, ...)       what the kernel sends; the payload of a WRITE then starts at
@@ -47,6 +52,9 @@ struct SessionOptions {
   bool allow_root = false;
   bool default_permissions = false;
   unsigned threads = 1;
+  // Works on the requests that the calling thread's handlers put aside since the last call; gets
+  // user_data. Null: threads take one request at a time.
+  void (*batch_end)(void* user_data) = nullptr;
 };
 
 class Session {
@@ -77,15 +85,27 @@ class Session {
   [[nodiscard]] unsigned threads() const { return thread_count_; }
 
  private:
-  explicit Session(unsigned thread_count) : thread_count_(thread_count) {}
-  void run(int fd, BufferPool& pool) noexcept;
-  // Takes one request and handles it. False when this thread should end.
-  bool serve_one(int fd, BufferPool& pool) noexcept;
+  // The descriptors of one thread. The second never blocks; -1 where it could not be had.
+  struct Fds {
+    int waiting = -1;
+    int polling = -1;
+  };
+  enum class Taken : std::uint8_t { request, nothing, end };
+
+  Session(const SessionOptions& options, void* user_data)
+      : thread_count_(options.threads), batch_end_(options.batch_end), user_data_(user_data) {}
+  // A descriptor of its own for the same connection; invalid where the user may not open /dev/fuse.
+  [[nodiscard]] UniqueFd clone_fd(int flags) const noexcept;
+  void run(Fds fds, BufferPool& pool) noexcept;
+  // Takes a request from `fd` and calls its handler. `end` when this thread should end.
+  Taken serve_one(int fd, BufferPool& pool) noexcept;
   void thread_ended() noexcept;
 
   const unsigned thread_count_;
+  void (*const batch_end_)(void*);
+  void* const user_data_;
   fuse_session* session_ = nullptr;
-  std::vector<UniqueFd> clones_;  // of the session's descriptor, one a thread but the first
+  std::vector<UniqueFd> clones_;  // of the session's descriptor
   std::vector<std::thread> threads_;
   std::atomic<unsigned> running_{0};
   std::atomic<bool> stopping_{false};
@@ -94,8 +114,11 @@ class Session {
 };
 
 // The buffer of the request that the calling thread is handling: the handler's from now on, to be
-// released to the pool. REQUIRES: called once, from a handler.
+// released to the pool. REQUIRES: called once, from a handler, not for a READ.
 MutableBytes take_request_buffer() noexcept;
+// The calling handler has put its request aside, and the thread may take another before batch_end.
+// Without batch_end, or where no descriptor is there to look with, batch_end comes at once.
+void take_more() noexcept;
 // The descriptor that the request came by. The kernel takes an answer only from there.
 int request_fd() noexcept;
 // Makes the calling thread's next answers go to `fd`.

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The life of a slot: free -> filling -> ready -> filling ...; a write turns filling into doomed,
+// which the filler frees, and ready into free, or stale while pinned, which the last reader frees.
+// Only the helper thread fills. Why a fill across a write is never published: the filler marks its
+// slot and then looks for writers, a writer counts itself and then looks for slots, both in the one
+// order of sequentially consistent operations, so that one of the two sees the other.
+#include "core/read_ahead.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "core/mapped_file.h"
+#include "core/secret.h"
+#include "core/thread_error.h"
+
+namespace cryptimg {
+namespace {
+
+constexpr std::uint64_t kStripeBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kFirstWindowBytes = 256U << 10;
+// How far from where a stream was expected a read may be, and still be of it: several of one client
+// are under way at once, and do not come in order.
+constexpr std::uint64_t kSlackBytes = 128U << 10;
+constexpr std::chrono::milliseconds kExpiry{500};
+constexpr std::uint64_t kMinSlots = 4;
+constexpr std::uint64_t kPin = 1U << 8;
+constexpr std::uint64_t kPinMask = 0xff00;
+
+template <typename State>
+constexpr std::uint64_t word(std::uint64_t chunk, State state) {
+  return chunk << 16 | static_cast<std::uint64_t>(state);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReadAhead>> ReadAhead::create(std::uint64_t ring_bytes,
+                                                     std::uint64_t image_bytes, Source& source) {
+  const std::uint64_t slots = std::max(ring_bytes / kChunkBytes, kMinSlots);
+  CRYPTIMG_ASSIGN_OR_RETURN(AnonymousMemory memory, AnonymousMemory::create(slots * kChunkBytes));
+  std::unique_ptr<ReadAhead> ahead(new ReadAhead(std::move(memory), image_bytes, source));
+  try {
+    ahead->thread_ = std::thread([raw = ahead.get()] { raw->run(); });
+  } catch (const std::system_error& error) {
+    return tl::unexpected(thread_error("cannot start the read-ahead thread", error));
+  }
+  return ahead;
+}
+
+ReadAhead::ReadAhead(AnonymousMemory memory, std::uint64_t image_bytes, Source& source)
+    : memory_(std::move(memory)),
+      image_bytes_(image_bytes),
+      source_(source),
+      slots_(memory_.bytes().size() / kChunkBytes) {}
+
+ReadAhead::~ReadAhead() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+MutableBytes ReadAhead::memory_of(std::size_t slot) const noexcept {
+  return memory_.bytes().subspan(slot * kChunkBytes, kChunkBytes);
+}
+
+void ReadAhead::take(std::uint64_t offset_bytes, std::uint64_t length_bytes,
+                     Taken& taken) noexcept {
+  taken.count = 0;
+  taken.bytes = 0;
+  while (length_bytes > 0 && taken.count < kMaxPieces) {
+    const std::uint64_t ready = word(offset_bytes / kChunkBytes, State::ready);
+    const auto is_it = [ready](const std::atomic<std::uint64_t>& slot) {
+      return (slot.load(std::memory_order_relaxed) & ~kPinMask) == ready;
+    };
+    const auto found = std::find_if(slots_.begin(), slots_.end(), is_it);
+    if (found == slots_.end()) {
+      return;
+    }
+    std::uint64_t seen = found->load();
+    do {
+      if ((seen & ~kPinMask) != ready || (seen & kPinMask) == kPinMask) {
+        return;
+      }
+    } while (!found->compare_exchange_weak(seen, seen + kPin));
+    const auto slot = static_cast<std::size_t>(found - slots_.begin());
+    const std::size_t skipped = offset_bytes % kChunkBytes;
+    const std::size_t part = std::min<std::uint64_t>(length_bytes, kChunkBytes - skipped);
+    taken.pieces[taken.count] = memory_of(slot).subspan(skipped, part);
+    taken.slots[taken.count] = static_cast<std::uint16_t>(slot);
+    ++taken.count;
+    taken.bytes += part;
+    offset_bytes += part;
+    length_bytes -= part;
+  }
+}
+
+void ReadAhead::release(Taken& taken) noexcept {
+  hit_bytes_.fetch_add(taken.bytes, std::memory_order_relaxed);
+  for (std::size_t piece = 0; piece < taken.count; ++piece) {
+    std::atomic<std::uint64_t>& slot = slots_[taken.slots[piece]];
+    std::uint64_t seen = slot.load();
+    std::uint64_t next = 0;
+    do {
+      const bool was_last = (seen & kPinMask) == kPin;
+      const bool is_stale = (seen & 0xff) == static_cast<std::uint64_t>(State::stale);
+      next = was_last && is_stale ? word(0, State::free) : seen - kPin;
+    } while (!slot.compare_exchange_weak(seen, next));
+  }
+  taken.count = 0;
+  taken.bytes = 0;
+}
+
+template <typename Visit>
+void ReadAhead::for_each_stripe(const ByteExtent& range, Visit visit) noexcept {
+  const std::uint64_t first = range.offset_bytes / kStripeBytes;
+  const std::uint64_t last = (range.end_bytes() - 1) / kStripeBytes;
+  for (std::uint64_t stripe = first; stripe <= last && stripe < first + kStripes; ++stripe) {
+    visit(writers_[stripe % kStripes]);
+  }
+}
+
+void ReadAhead::begin_write(const ByteExtent& range) noexcept {
+  for_each_stripe(range, [](std::atomic<std::uint32_t>& writers) { writers.fetch_add(1); });
+  const std::uint64_t first = range.offset_bytes / kChunkBytes;
+  const std::uint64_t last = (range.end_bytes() - 1) / kChunkBytes;
+  for (std::atomic<std::uint64_t>& slot : slots_) {
+    std::uint64_t seen = slot.load();
+    for (;;) {
+      const std::uint64_t chunk = seen >> 16;
+      const auto state = static_cast<State>(seen & 0xff);
+      if (chunk < first || chunk > last || (state != State::filling && state != State::ready)) {
+        break;
+      }
+      const std::uint64_t pins = seen & kPinMask;
+      const std::uint64_t next = state == State::filling ? word(chunk, State::doomed)
+                                 : pins != 0             ? word(chunk, State::stale) | pins
+                                                         : word(0, State::free);
+      if (slot.compare_exchange_weak(seen, next)) {
+        dropped_.fetch_add(1, std::memory_order_relaxed);
+        break;
+      }
+    }
+  }
+}
+
+void ReadAhead::end_write(const ByteExtent& range) noexcept {
+  for_each_stripe(range, [](std::atomic<std::uint32_t>& writers) { writers.fetch_sub(1); });
+}
+
+bool ReadAhead::being_written(std::uint64_t chunk) const noexcept {
+  return writers_[chunk * kChunkBytes / kStripeBytes % kStripes].load() != 0;
+}
+
+void ReadAhead::note_read(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock() && find_stream(offset_bytes, offset_bytes + length_bytes) && sleeping_) {
+    sleeping_ = false;
+    wake_.notify_one();
+  }
+}
+
+// Whether the read is of a stream whose window has become half empty.
+bool ReadAhead::find_stream(std::uint64_t offset_bytes, std::uint64_t end_bytes) noexcept {
+  const auto continues = [&](const Stream& stream) {
+    return stream.in_use && offset_bytes <= stream.next_bytes + kSlackBytes &&
+           offset_bytes + kSlackBytes >= stream.next_bytes;
+  };
+  ++tick_;
+  if (const auto own = std::find_if(streams_.begin(), streams_.end(), continues);
+      own != streams_.end()) {
+    own->used_at = tick_;
+    if (end_bytes > own->next_bytes) {
+      own->next_bytes = end_bytes;
+      own->window_bytes = std::min(own->window_bytes * 2, window_limit());
+      own->next_chunk = std::max(own->next_chunk, end_bytes / kChunkBytes);
+    }
+    const std::uint64_t missing =
+        target_chunk(*own) - std::min(own->next_chunk, target_chunk(*own));
+    return missing * kChunkBytes * 2 >= own->window_bytes && missing > 0;
+  }
+  const auto known = std::find_if(candidates_.begin(), candidates_.end(), continues);
+  if (known == candidates_.end()) {
+    candidates_[next_candidate_++ % kCandidates] = {end_bytes, 0, 0, tick_, true};
+    return false;
+  }
+  // The one that was silent longest makes room.
+  const auto oldest =
+      std::min_element(streams_.begin(), streams_.end(), [](const Stream& a, const Stream& b) {
+        return (a.in_use ? a.used_at + 1 : 0) < (b.in_use ? b.used_at + 1 : 0);
+      });
+  const std::uint64_t next_bytes = std::max(known->next_bytes, end_bytes);
+  *oldest = {next_bytes, next_bytes / kChunkBytes, kFirstWindowBytes, tick_, true};
+  known->in_use = false;
+  return true;
+}
+
+// The ring is shared by the streams; a quarter of it is for what is being replied and filled.
+std::uint64_t ReadAhead::window_limit() const noexcept {
+  const auto streams = static_cast<std::uint64_t>(
+      std::count_if(streams_.begin(), streams_.end(), [](const Stream& s) { return s.in_use; }));
+  const std::uint64_t usable = memory_.bytes().size() * 3 / 4;
+  return std::max<std::uint64_t>(usable / std::max<std::uint64_t>(streams, 1), kChunkBytes);
+}
+
+std::uint64_t ReadAhead::target_chunk(const Stream& stream) const noexcept {
+  const std::uint64_t end = std::min(stream.next_bytes + stream.window_bytes, image_bytes_);
+  return (end + kChunkBytes - 1) / kChunkBytes;
+}
+
+bool ReadAhead::next_fill(std::uint64_t& chunk) noexcept {
+  Stream* best = nullptr;
+  std::uint64_t best_lead = 0;
+  for (Stream& stream : streams_) {
+    if (stream.in_use && stream.next_chunk < target_chunk(stream)) {
+      const std::uint64_t lead =
+          stream.next_chunk - std::min(stream.next_chunk, stream.next_bytes / kChunkBytes);
+      if (best == nullptr || lead < best_lead) {
+        best = &stream;
+        best_lead = lead;
+      }
+    }
+  }
+  if (best == nullptr) {
+    return false;
+  }
+  chunk = best->next_chunk++;
+  return true;
+}
+
+bool ReadAhead::is_wanted(std::uint64_t chunk) const noexcept {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return stream.in_use && chunk >= stream.next_bytes / kChunkBytes && chunk < stream.next_chunk;
+  });
+}
+
+std::size_t ReadAhead::claim_slot(std::uint64_t chunk) noexcept {
+  std::size_t claimed = slots_.size();
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    std::uint64_t seen = slots_[slot].load();
+    const auto state = static_cast<State>(seen & 0xff);
+    if (state == State::ready && seen >> 16 == chunk) {
+      return slots_.size();
+    }
+    const bool is_usable =
+        state == State::free ||
+        (state == State::ready && (seen & kPinMask) == 0 && !is_wanted(seen >> 16));
+    if (claimed == slots_.size() && is_usable &&
+        slots_[slot].compare_exchange_strong(seen, word(chunk, State::filling))) {
+      claimed = slot;
+    }
+  }
+  return claimed;
+}
+
+bool ReadAhead::fill(std::uint64_t chunk, std::size_t slot) noexcept {
+  const std::uint64_t offset_bytes = chunk * kChunkBytes;
+  const std::size_t length_bytes =
+      std::min<std::uint64_t>(kChunkBytes, image_bytes_ - offset_bytes);
+  const bool is_filled =
+      !being_written(chunk) &&
+      source_.fill(offset_bytes, memory_of(slot).first(length_bytes)).has_value();
+  std::uint64_t expected = word(chunk, State::filling);
+  if (is_filled && slots_[slot].compare_exchange_strong(expected, word(chunk, State::ready))) {
+    filled_bytes_.fetch_add(length_bytes, std::memory_order_relaxed);
+    return true;
+  }
+  wipe(memory_of(slot));
+  slots_[slot].store(word(0, State::free));
+  return false;
+}
+
+bool ReadAhead::expire() noexcept {
+  static constexpr std::uint64_t kNever = 0;
+  for (Stream& stream : streams_) {
+    stream.in_use = stream.in_use && stream.used_at != kNever;
+    stream.used_at = kNever;  // until it is read again
+  }
+  bool keeps =
+      std::any_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.in_use; });
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    std::uint64_t seen = slots_[slot].load();
+    if (static_cast<State>(seen & 0xff) != State::ready) {
+      continue;
+    }
+    if ((seen & kPinMask) != 0 || is_wanted(seen >> 16) ||
+        !slots_[slot].compare_exchange_strong(seen, word(seen >> 16, State::doomed))) {
+      keeps = true;
+      continue;
+    }
+    wipe(memory_of(slot));
+    slots_[slot].store(word(0, State::free));
+  }
+  return keeps;
+}
+
+ReadAhead::Counters ReadAhead::counters() const noexcept {
+  return {hit_bytes_.load(), filled_bytes_.load(), dropped_.load()};
+}
+
+void ReadAhead::run() noexcept {
+  ::pthread_setname_np(::pthread_self(), "cryptimg-ahead");
+  block_signals();
+  // Any thread that has something to do comes first. Nothing is held while this one waits for a
+  // core but mutex_, for which nobody waits.
+  const sched_param none = {};
+  ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none);
+  std::unique_lock lock(mutex_);
+  bool keeps = false;
+  while (!stop_) {
+    std::uint64_t chunk = 0;
+    if (next_fill(chunk)) {
+      const std::size_t slot = claim_slot(chunk);
+      lock.unlock();
+      if (slot < slots_.size()) {
+        fill(chunk, slot);
+      }
+      lock.lock();
+      keeps = true;
+      continue;
+    }
+    sleeping_ = true;
+    if (!keeps) {
+      wake_.wait(lock);
+    } else if (wake_.wait_for(lock, kExpiry) == std::cv_status::timeout) {
+      keeps = expire();
+    }
+    sleeping_ = false;
+  }
+}
+
+}  // namespace cryptimg
