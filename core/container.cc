@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
 #include <utility>
 
 #include <libcryptsetup.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "core/container_file.h"
 #include "core/crypt_device.h"
 #include "core/header_copies.h"
+#include "core/kdf_limits.h"
 #include "core/luks_header.h"
 
 namespace cryptimg {
@@ -61,21 +59,6 @@ Result<Opened> open_files(const OpenOptions& options, FileAccess access, bool lo
 // contradicts itself or the device.
 Errc refusal_code(const Opened& opened) {
   return opened.header.structure_refusal.empty() ? Errc::corrupt : Errc::unsupported;
-}
-
-// How much a KDF can have here at all. More than that would only wake the kernel's OOM killer.
-std::uint64_t memory_limit_kib() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  std::uint64_t limit_bytes = std::numeric_limits<std::uint64_t>::max();
-  if (pages > 0 && page_bytes > 0) {
-    limit_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
-  }
-  rlimit address_space = {};
-  if (::getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY) {
-    limit_bytes = std::min<std::uint64_t>(limit_bytes, address_space.rlim_cur);
-  }
-  return limit_bytes / 1024;
 }
 
 // The keyslots to try, in order: the preferred first, those to ignore only when asked for.
@@ -152,14 +135,21 @@ const CipherSpec& Container::spec() const {
   return impl_->opened.header.spec;
 }
 
-Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> keyslot) {
+Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> keyslot,
+                                 KdfBounds bounds) {
   CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<KeyslotInfo> slots, candidates(info(), keyslot));
+  const bool bounded = bounds == KdfBounds::enforce;
   const std::uint64_t limit_kib = memory_limit_kib();
   std::uint32_t missing_kib = 0;
+  std::string too_costly;         // the first keyslot that was not tried for the work it asks for
   std::optional<Error> obstacle;  // the first other failure: a later keyslot may still open
   for (const KeyslotInfo& slot : slots) {
-    if (slot.memory_kib > limit_kib) {
+    if (bounded && slot.memory_kib > limit_kib) {
       missing_kib = std::max(missing_kib, slot.memory_kib);
+      continue;
+    }
+    if (const std::string refusal = bounded ? kdf_work_refusal(slot) : ""; !refusal.empty()) {
+      too_costly = too_costly.empty() ? refusal : too_costly;
       continue;
     }
     CRYPTIMG_ASSIGN_OR_RETURN(Secret key, Secret::allocate(spec().key_size_bytes));
@@ -181,11 +171,17 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
     }
   }
   if (missing_kib > 0) {
-    return fail(
-        Errc::out_of_memory,
-        "the key derivation needs " + std::to_string(missing_kib) +
-            " KiB of memory, more than there is: use a machine with more, or another keyslot",
-        ENOMEM);
+    return fail(Errc::out_of_memory,
+                "the key derivation needs " + std::to_string(missing_kib) +
+                    " KiB of memory, more than there is (" + std::to_string(limit_kib) +
+                    " KiB): use a machine with more, or another keyslot",
+                ENOMEM);
+  }
+  if (!too_costly.empty()) {
+    return fail(Errc::unsupported,
+                too_costly +
+                    ", far more than any sensible header: mount with --allow-costly-kdf "
+                    "if you know why");
   }
   if (obstacle) {
     return tl::unexpected(std::move(*obstacle));
