@@ -152,6 +152,14 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
       too_costly = too_costly.empty() ? refusal : too_costly;
       continue;
     }
+    // What libcryptsetup cannot decipher by itself it hands to the kernel, by device-mapper.
+    if (!parse_cipher_name(slot.area_cipher)) {
+      obstacle = obstacle.value_or(Error{Errc::unsupported, 0,
+                                         "keyslot " + std::to_string(slot.number) +
+                                             " is enciphered with '" + slot.area_cipher +
+                                             "', which is not served"});
+      continue;
+    }
     CRYPTIMG_ASSIGN_OR_RETURN(Secret key, Secret::allocate(spec().key_size_bytes));
     if (slot.key_size_bytes != key.size()) {
       continue;

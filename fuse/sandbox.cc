@@ -53,7 +53,12 @@ constexpr int kAllowed[] = {
     SCMP_SYS(wait4),
     // The control socket, the janitor, syslog: sockets that are open, and who comes to the first.
     SCMP_SYS(accept4), SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(getsockopt),
-    SCMP_SYS(shutdown)};
+    SCMP_SYS(shutdown),
+    // What some of these are on other processors; they are no calls here.
+    SCMP_SYS(_llseek), SCMP_SYS(fstat64), SCMP_SYS(fstatfs64), SCMP_SYS(fadvise64_64),
+    SCMP_SYS(arm_fadvise64_64), SCMP_SYS(sync_file_range2), SCMP_SYS(futex_time64),
+    SCMP_SYS(ppoll_time64), SCMP_SYS(clock_gettime64), SCMP_SYS(clock_nanosleep_time64),
+    SCMP_SYS(getuid32), SCMP_SYS(geteuid32), SCMP_SYS(getgid32), SCMP_SYS(getegid32)};
 
 // Nobody here does that by accident.
 constexpr int kDeadly[] = {SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace),
@@ -87,10 +92,12 @@ bool add_rules(const Filter& filter) {
   // The C library then tries clone, which may not be either.
   ok = ok && ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0;
   return ok && allow_if(filter, SCMP_SYS(mmap), 2, PROT_EXEC, 0) &&
+         allow_if(filter, SCMP_SYS(mmap2), 2, PROT_EXEC, 0) &&
          allow_if(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0) &&
          // The C library's fstat() of some versions.
          allow_if(filter, SCMP_SYS(newfstatat), 3, AT_EMPTY_PATH, AT_EMPTY_PATH) &&
          allow_if(filter, SCMP_SYS(fcntl), 1, kAll, F_GETFL) &&
+         allow_if(filter, SCMP_SYS(fcntl64), 1, kAll, F_GETFL) &&
          // A thread that has just started gives itself a name.
          allow_if(filter, SCMP_SYS(prctl), 0, kAll, PR_SET_NAME) &&
          // Waking the session's threads; abort().

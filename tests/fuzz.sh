@@ -42,7 +42,6 @@ for target in "${targets[@]}"; do
     -dict=tests/fuzz/cryptimg.dict -artifact_prefix="$build/findings/$target-" -print_final_stats=1 \
     "$corpus" "$build/tests/fuzz/seeds/$target" 2>"$build/findings/$target.log" || failed+=("$target")
   grep -E '^stat::number_of_executed_units|broken:|ERROR' "$build/findings/$target.log" || true
-  rm -f "$build/tests/fuzz/${target}_fuzz.last-input"
 done
 echo
 printf 'broken: %s\n' "${failed[@]}" | grep -v '^broken: $' || true

@@ -124,6 +124,17 @@ TEST_F(KdfLimitsTest, OnlyWhenLifted) {
                          Errc::wrong_key, ""));
 }
 
+// libcryptsetup would attach a loop device and have device-mapper decipher it.
+TEST_F(KdfLimitsTest, KeyslotsOfOtherCiphersAreNotTried) {
+  ASSERT_NO_FATAL_FAILURE(format());
+  ASSERT_TRUE(edit_luks2_json(path(), R"("encryption":"aes-xts-plain64","key_size":64)",
+                              R"("encryption":"serpent-xts-plain64","key_size":64)"));
+  Result<Container> container = open();
+  ASSERT_TRUE(container) << container.error().message;
+  EXPECT_TRUE(fails_with(container->unlock(secret_of(kPassphrase), {}, KdfBounds::lift),
+                         Errc::unsupported, "serpent-xts-plain64"));
+}
+
 TEST_F(KdfLimitsTest, Luks1) {
   ASSERT_NO_FATAL_FAILURE(format({}, "luks1"));
   std::string file = testing::read_file(path());
