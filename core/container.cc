@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include <libcryptsetup.h>
@@ -96,6 +98,14 @@ Error keyslot_failure(const CryptDevice& device, int keyslot, int code) {
           "keyslot " + std::to_string(keyslot) + " cannot be opened" + device.reason(code)};
 }
 
+// Whether the header's digest tells this key from another. libcryptsetup takes every key for right
+// where it cannot compute the digest: its hash is unknown, or the digest too short.
+Result<bool> digest_is_sound(const CryptDevice& device, const Secret& key) {
+  CRYPTIMG_ASSIGN_OR_RETURN(Secret other, Secret::copy_of(key.bytes()));
+  other.mutable_bytes()[0] ^= std::byte{1};
+  return crypt_volume_key_verify(device.get(), other.chars(), other.size()) == -EPERM;
+}
+
 }  // namespace
 
 struct Container::Impl {
@@ -170,7 +180,13 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
                              reinterpret_cast<char*>(key.mutable_bytes().data()), &key_size,
                              passphrase.empty() ? "" : passphrase.chars(), passphrase.size());
     if (code >= 0 && key_size == key.size()) {
-      return key;
+      CRYPTIMG_ASSIGN_OR_RETURN(const bool is_sound, digest_is_sound(impl_->opened.device, key));
+      if (is_sound) {
+        return key;
+      }
+      return fail(Errc::corrupt,
+                  "its header was tampered with or is damaged: its digest accepts any key, so a "
+                  "wrong passphrase could not be told");
     }
     if (code == -ENOMEM) {
       missing_kib = std::max(missing_kib, slot.memory_kib);

@@ -95,7 +95,7 @@ class Container {
   // The volume key, by passphrase or key file content, from the given or any keyslot. wrong_key;
   // not_found where the explicit keyslot is not in use; out_of_memory, naming the KiB the KDF
   // wants; unsupported where no keyslot opens and one was passed over for the work it asks for, or
-  // for its cipher. A
+  // for its cipher; corrupt where the digest would accept any key. A
   // named keyslot may be one of priority "ignore"; unbound keyslots are never used. Wipes
   // everything it derived.
   Result<Secret> unlock(const Secret& passphrase, std::optional<int> keyslot,

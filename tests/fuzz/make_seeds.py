@@ -76,6 +76,9 @@ JSONS = {
     "threads": edited(("keyslots.0.kdf", {**ARGON, "cpus": 2 ** 24 - 1})),
     "iterations": edited(("keyslots.0.kdf.iterations", 2 ** 32 - 1)),
     "digest": edited(("digests.0.iterations", 2 ** 32 - 1)),
+    "digest-hash": edited(("digests.0.hash", "sh1e999a256")),
+    "digest-empty": edited(("digests.0.digest", "")),
+    "digest-short": edited(("digests.0.digest", "AA==")),
     "area": edited(("keyslots.0.area.key_size", 2 ** 31 - 1)),
     "priority": edited(("keyslots.0.priority", 0)),
     "slots": edited(("keyslots.7", {**copy.deepcopy(SECOND), "priority": 2,
@@ -113,11 +116,11 @@ def luks2_seeds():
 
 
 def luks2_json_seeds():
-    facts = struct.pack(">QB", 4 * MIB, 1)
+    facts = struct.pack(">QB", 8 * MIB, 1)
     for name, header in JSONS.items():
         yield name, facts + json.dumps(header).encode()
-    yield "foreign", struct.pack(">QBH", 4 * MIB, 0, 4096) + json.dumps(luks2_json()).encode()
-    yield "detached", struct.pack(">QBH", 4 * MIB, 0, 0) + json.dumps(luks2_json()).encode()
+    yield "foreign", struct.pack(">QBH", 8 * MIB, 0, 4096) + json.dumps(luks2_json()).encode()
+    yield "detached", struct.pack(">QBH", 8 * MIB, 0, 0) + json.dumps(luks2_json()).encode()
     yield "small", struct.pack(">QB", MIB, 1) + json.dumps(luks2_json()).encode()
     for name, text in ("list", "[]"), ("cut", '{"segments":'), ("deep", "[" * 5000), ("nothing", ""):
         yield name, facts + text.encode()

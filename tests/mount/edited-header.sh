@@ -49,6 +49,12 @@ edited 4 'keyslots.0.area.key_size=2147483647'
 edited 4 'keyslots.0.key_size=1073741824'
 edited 4 'config.keyslots_size="18446744073709547520"'
 
+# A digest that accepts every key, for libcryptsetup: a wrong passphrase would mount noise.
+for digest in 'digests.0.hash="sh1e999a256"' 'digests.0.digest=""' 'digests.0.digest="AA=="' 'digests.0.iterations=0'; do
+  edited 4 "$digest"
+  expect_error 4 "$CRYPTIMG" mount --key-file <(echo wrong) "$work/c.img" "$mnt"
+done
+
 # What a key derivation may cost: one sentence each, at once, and well within the machine's memory.
 within() { timeout 20 "$@"; }
 costly() {  # costly EXIT SAYS KEY=VALUE...
