@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +35,7 @@
 #include "fuse/janitor.h"
 #include "fuse/mount_table.h"
 #include "fuse/mountpoint.h"
+#include "fuse/sandbox.h"
 #include "fuse/session.h"
 #include "fuse/unlock.h"
 
@@ -91,12 +91,6 @@ ImageFsOptions fs_options(const DaemonPlan& plan) {
   return result;
 }
 
-// No core is ever written: buffers hold plaintext.
-void forbid_core_dumps() {
-  const rlimit none = {0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-}
-
 // For this thread and all it will start: they wait for signals by signalfd only.
 UniqueFd take_over_signals() {
   sigset_t all;
@@ -148,8 +142,10 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
   image.readahead_bytes = options.readahead_bytes;
   image.max_read_size_bytes = options.max_read_size_bytes;
   image.max_write_size_bytes = options.max_write_size_bytes;
-  return EncryptedImage::create(container.take_device(), *engine, spec, key, image,
-                                default_session_threads());
+  return start_threads(options.sandbox, [&] {
+    return EncryptedImage::create(container.take_device(), *engine, spec, key, image,
+                                  default_session_threads());
+  });
 }
 
 Result<MountEntry> find_own_entry(const DaemonPlan& plan) {
@@ -189,7 +185,8 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
   CRYPTIMG_ASSIGN_OR_RETURN(mount.entry, find_own_entry(plan));
   CRYPTIMG_RETURN_IF_ERROR(
       mount.janitor->watch(mount.entry.device_major, mount.entry.device_minor));
-  CRYPTIMG_RETURN_IF_ERROR(mount.session->start(*mount.pool));
+  CRYPTIMG_RETURN_IF_ERROR(
+      start_threads(options.sandbox, [&mount] { return mount.session->start(*mount.pool); }));
 
   const std::string image = plan.mountpoint_is_file ? plan.mountpoint : plan.mountpoint + "/image";
   struct stat attributes = {};
@@ -200,11 +197,13 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
   DaemonStatus::Facts facts{plan.container, plan.mountpoint, mount.engine_name, mount.cipher,
                             session.threads};
   mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts));
-  CRYPTIMG_ASSIGN_OR_RETURN(
-      mount.control,
-      ControlServer::start(
-          mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
-          [status = mount.status.get()](const std::string& line) { return status->answer(line); }));
+  CRYPTIMG_ASSIGN_OR_RETURN(mount.control, start_threads(options.sandbox, [&mount] {
+                              return ControlServer::start(
+                                  mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
+                                  [status = mount.status.get()](const std::string& line) {
+                                    return status->answer(line);
+                                  });
+                            }));
   return {};
 }
 
@@ -227,11 +226,7 @@ Status set_up(const DaemonPlan& plan, Mount& mount) {
   CRYPTIMG_ASSIGN_OR_RETURN(mount.janitor, Janitor::start(plan.mountpoint));
   CRYPTIMG_RETURN_IF_ERROR(
       open_log(options.log_file, options.foreground, options.log_level, precious_files(plan)));
-  forbid_core_dumps();
-  ::signal(SIGPIPE, SIG_IGN);
-  // Threads made from here on allocate without waiting for writeback, which may come through this
-  // very mount (a file system on a loop device). Needs a capability; without it goes as before.
-  ::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+  prepare_to_serve();
 
   auto image = open_image(plan, mount);
   // Not before: libcryptsetup opens /proc/self/fd/N, which then is root's.
@@ -267,16 +262,23 @@ bool try_unmount(Mount& mount, Ending& ending) {
   if (status) {
     return true;
   }
+  if (status.error().code == Errc::unavailable) {
+    if (ending.failures++ == 0) {
+      log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message +
+                "; unmount it, or signal again");
+    }
+    return true;
+  }
   if (status.error().code != Errc::busy) {
     // Not at the first: fusermount3 also fails for reasons that pass.
     const bool is_hopeless = ++ending.failures >= kHopelessTries;
     if (ending.failures == 1 || is_hopeless) {
       log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message);
     }
-    return !is_hopeless || !find_holders(mount.entry).empty();
+    return !is_hopeless || !mount.janitor->holders().empty();
   }
   if (!std::exchange(ending.told_holders, true)) {
-    log_info("goes on serving, the mount is held by " + joined(find_holders(mount.entry)));
+    log_info("goes on serving, the mount is held by " + joined(mount.janitor->holders()));
   }
   return true;
 }
@@ -318,7 +320,7 @@ void serve(Mount& mount) {
       return;
     }
     if (Clock::now() - ending->asked_at > kHeldPatience) {
-      log_warning("the mount is ended although it is held by " + joined(find_holders(mount.entry)));
+      log_warning("the mount is ended although it is held by " + joined(mount.janitor->holders()));
       return;
     }
   }
@@ -379,8 +381,7 @@ ExitCode tear_down(Mount& mount) {
 
 }  // namespace
 
-ExitCode run_daemon(const DaemonPlan& plan,
-                    const std::function<void(std::uint32_t sector_size_bytes)>& on_ready) {
+ExitCode run_daemon(const DaemonPlan& plan, const DaemonHooks& hooks) {
   constexpr mode_t kOnlyOwner = 077;
   ::umask(kOnlyOwner);
   Mount mount;
@@ -389,7 +390,12 @@ ExitCode run_daemon(const DaemonPlan& plan,
     return report(status.error());
   }
   log_info("serves " + plan.container + " on " + plan.mountpoint + " with " + mount.engine_name);
-  on_ready(mount.image->sector_size_bytes());
+  hooks.on_serving(mount.image->sector_size_bytes());
+  if (plan.options.sandbox) {
+    mount.janitor->rely_on_janitor();
+    log_info("sandbox: " + enter_sandbox());
+  }
+  hooks.on_ready(mount.image->sector_size_bytes());
   serve(mount);
   const ExitCode code = tear_down(mount);
   log_info("ended");

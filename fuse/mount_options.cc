@@ -12,6 +12,7 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include "core/cipher_engine.h"
 #include "fuse/sizes.h"
 
 namespace cryptimg {
@@ -115,6 +116,10 @@ bool set_flag(MountOptions& options, const std::string& name) {
     options.default_permissions = true;
   } else if (name == "foreground") {
     options.foreground = true;
+  } else if (name == "no-sandbox") {
+    options.sandbox = false;
+  } else if (name == "allow-costly-kdf") {
+    options.allow_costly_kdf = true;
   } else {
     return false;
   }
@@ -192,6 +197,14 @@ Status set_mount_option(MountOptions& options, std::string_view name, const std:
     options.key_file = value;
   } else if (name == "header") {
     options.header = value;
+  } else if (name == "require-cipher") {
+    const auto spec = parse_cipher_name(value);
+    if (!spec) {
+      return bad_value(name, value, "a cipher that is served, such as aes-xts-plain64");
+    }
+    options.require_cipher = value;
+  } else if (name == "uuid") {
+    options.uuid = value;
   } else if (name == "engine") {
     options.engine = value;
   } else if (name == "log-file") {

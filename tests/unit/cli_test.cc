@@ -152,6 +152,21 @@ TEST(Cli, MountWithEveryOption) {
   EXPECT_EQ(options.umask, 027U);
 }
 
+TEST(Cli, MountsGuards) {
+  const auto options =
+      parsed<MountOptions>({"mount", "c", "m", "--require-cipher", "aes-xts-plain64", "--uuid",
+                            "1-2", "--allow-costly-kdf", "--no-sandbox"});
+  EXPECT_EQ(options.require_cipher, "aes-xts-plain64");
+  EXPECT_EQ(options.uuid, "1-2");
+  EXPECT_TRUE(options.allow_costly_kdf);
+  EXPECT_FALSE(options.sandbox);
+  const auto by_word = parsed<MountOptions>({"mount", "c", "m", "-o", "no-sandbox"});
+  EXPECT_FALSE(by_word.sandbox);
+  EXPECT_FALSE(by_word.allow_costly_kdf);
+  const auto plain = parsed<MountOptions>({"mount", "c", "m"});
+  EXPECT_TRUE(plain.sandbox);
+}
+
 TEST(Cli, MountsOwnOptionsWinOverWords) {
   const auto options =
       parsed<MountOptions>({"mount", "c", "m", "-r", "--workers", "1", "-o", "rw,workers=2"});
