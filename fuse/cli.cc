@@ -217,7 +217,10 @@ void add_mount(Parser& parser, MountLine& line) {
         "Use this file's content as the passphrase; - is stdin");
   value("--header", "header", "FILE", "The header is in this file of its own");
   value("-S,--key-slot", "key-slot", "N", "Try this keyslot only");
-  value("--engine", "engine", "NAME", "Cipher engine; default: auto (see cryptimg engines)");
+  value("--engine", "engine", "NAME",
+        "Cipher engine, or afalg:DRIVER; default: auto (see cryptimg engines)");
+  value("--offload-unit", "offload-unit", "UNIT",
+        "Engine afalg: an operation for each extent (default) or sector");
   value("--workers", "workers", "N", "Threads that help ciphering; default: cores - 1");
   value("--max-read-size", "max-read-size", "SIZE",
         "Cut reads into pieces of at most this size; 0: the default of 131072");
