@@ -225,7 +225,10 @@ void add_mount(Parser& parser, MountLine& line) {
   value("--uuid", "uuid", "UUID", "Refuse a header with another UUID");
   app.add_flag("--allow-costly-kdf", options.allow_costly_kdf,
                "Derive the key whatever memory and time the header asks for");
-  value("--engine", "engine", "NAME", "Cipher engine; default: auto (see cryptimg engines)");
+  value("--engine", "engine", "NAME",
+        "Cipher engine, or afalg:DRIVER; default: auto (see cryptimg engines)");
+  value("--offload-unit", "offload-unit", "UNIT",
+        "Engine afalg: an operation for each extent (default) or sector");
   value("--workers", "workers", "N", "Threads that help ciphering; default: cores - 1");
   value("--max-read-size", "max-read-size", "SIZE",
         "Cut reads into pieces of at most this size; 0: the default of 131072");

@@ -55,7 +55,7 @@ struct Mount {
   std::string mountpoint;
   UniqueFd signals;
   std::unique_ptr<Janitor> janitor;
-  std::string engine_name;
+  std::shared_ptr<const CipherEngine> engine;
   std::string cipher;
   std::unique_ptr<BufferPool> pool;
   std::unique_ptr<EncryptedImage> image;
@@ -130,9 +130,8 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
     return fail_errno(errno, "cannot make a signal descriptor");
   }
   const CipherSpec& spec = container.spec();
-  CRYPTIMG_ASSIGN_OR_RETURN(const std::shared_ptr<const CipherEngine> engine,
-                            make_engine(options.engine, spec));
-  mount.engine_name = engine->name();
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      mount.engine, make_engine(options.engine, spec, {log_warning, options.offload_by_sector}));
   mount.cipher = cipher_name(spec);
 
   ImageOptions image;
@@ -143,7 +142,7 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
   image.max_read_size_bytes = options.max_read_size_bytes;
   image.max_write_size_bytes = options.max_write_size_bytes;
   return start_threads(options.sandbox, [&] {
-    return EncryptedImage::create(container.take_device(), *engine, spec, key, image,
+    return EncryptedImage::create(container.take_device(), *mount.engine, spec, key, image,
                                   default_session_threads());
   });
 }
@@ -194,9 +193,9 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
     return fail_errno(errno, "the new mount does not work");
   }
 
-  DaemonStatus::Facts facts{plan.container, plan.mountpoint, mount.engine_name, mount.cipher,
-                            session.threads};
-  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts));
+  DaemonStatus::Facts facts{plan.container, plan.mountpoint, std::string(mount.engine->name()),
+                            mount.cipher, session.threads};
+  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts), mount.engine);
   CRYPTIMG_ASSIGN_OR_RETURN(mount.control, start_threads(options.sandbox, [&mount] {
                               return ControlServer::start(
                                   mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
@@ -371,6 +370,7 @@ ExitCode tear_down(Mount& mount) {
   }
   // First the image, which waits for the workers' last answers: these go through fs and session.
   mount.image.reset();
+  mount.engine.reset();
   mount.session.reset();
   mount.fs.reset();
   if (mount.control != nullptr) {
@@ -389,7 +389,8 @@ ExitCode run_daemon(const DaemonPlan& plan, const DaemonHooks& hooks) {
     tear_down(mount);
     return report(status.error());
   }
-  log_info("serves " + plan.container + " on " + plan.mountpoint + " with " + mount.engine_name);
+  log_info("serves " + plan.container + " on " + plan.mountpoint + " with " +
+           std::string(mount.engine->name()));
   hooks.on_serving(mount.image->sector_size_bytes());
   if (plan.options.sandbox) {
     mount.janitor->rely_on_janitor();

@@ -191,6 +191,11 @@ Status set_mount_option(MountOptions& options, std::string_view name, const std:
       return bad_value(name, value, "trace, debug, info, warning, error, critical or off");
     }
     options.log_level = value;
+  } else if (name == "offload-unit") {
+    if (value != "extent" && value != "sector") {
+      return bad_value(name, value, "extent or sector");
+    }
+    options.offload_by_sector = value == "sector";
   } else if (value.empty()) {
     return fail(Errc::invalid_argument, std::string(name) + " must not be empty");
   } else if (name == "key-file") {

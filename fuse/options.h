@@ -28,6 +28,7 @@ struct MountOptions {
   std::optional<std::string> require_cipher;
   std::optional<std::string> uuid;
   std::string engine = "auto";
+  bool offload_by_sector = false;             // engine afalg: an operation for each sector
   std::optional<unsigned> workers;            // default: cores - 1, the session threads cipher too
   std::uint32_t max_read_size_bytes = 0;      // 0: 131072
   std::uint32_t max_write_size_bytes = 0;     // 0: 131072

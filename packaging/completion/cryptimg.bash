@@ -17,6 +17,7 @@ _cryptimg() {
       --sector-size) words='512 1024 2048 4096' ;;
       --pbkdf) words='argon2id argon2i pbkdf2' ;;
       --log-level) words='trace debug info warning error critical off' ;;
+      --offload-unit) words='extent sector' ;;
       --engine)
         words="auto $(cryptimg --version 2>/dev/null | sed -n 's/^engines: *//p')"
         ;;
@@ -34,7 +35,7 @@ _cryptimg() {
                 --pbkdf-force-iterations --iter-time --key-file --header --label --uuid --from --preallocate --force'
               ;;
             mount)
-              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine --workers --max-read-size --max-write-size
+              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine --offload-unit --coalesce --max-extent --readahead --workers --max-read-size --max-write-size
                 --foreground --no-sandbox --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;

@@ -117,6 +117,8 @@ TEST(Cli, MountWithEveryOption) {
                                              "7",
                                              "--engine",
                                              "openssl",
+                                             "--offload-unit",
+                                             "sector",
                                              "--workers",
                                              "3",
                                              "--max-read-size",
@@ -141,6 +143,7 @@ TEST(Cli, MountWithEveryOption) {
   EXPECT_EQ(options.header, "h");
   EXPECT_EQ(options.keyslot, 7);
   EXPECT_EQ(options.engine, "openssl");
+  EXPECT_TRUE(options.offload_by_sector);
   EXPECT_EQ(options.workers, 3U);
   EXPECT_EQ(options.max_read_size_bytes, 65536U);
   EXPECT_EQ(options.max_write_size_bytes, 4096U);
