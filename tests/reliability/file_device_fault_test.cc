@@ -52,8 +52,7 @@ bool fails(Plan& plan) {
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming):
-// the linker's names
+// NOLINTBEGIN(readability-identifier-naming): the linker's names
 extern "C" {
 ssize_t __real_pread64(int fd, void* target, size_t size, off64_t offset);
 ssize_t __wrap_pread64(int fd, void* target, size_t size, off64_t offset) {
