@@ -106,7 +106,7 @@ if as_root && [ -e /dev/loop-control ]; then
   truncate -s 20M "$work/disk"
   c=$(losetup --find --show "$work/disk")
   create() { "$@" "$CRYPTIMG" create "$c" --key-file "$key" "${cheap[@]}"; }
-  prepare() { blkdiscard -f -z "$c"; }
+  prepare() { blkdiscard -f -z "$c" 2>/dev/null; }
   judge() {
     if cryptsetup isLuks "$c"; then
       opens "$key" "$c" || fail "$1: the device is a container that does not open"

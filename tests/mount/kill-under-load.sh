@@ -123,5 +123,6 @@ PY
 timeout $((60 + kills * 2)) python3 "$work/kill.py" "$CRYPTIMG" "$work" "$key" "$kills" >"$out" 2>"$err" || fail "see below"
 cat "$out"
 grep -q "^$kills kills" "$out" || fail "not all kills were done"
-eventually [ -z "$(our_loops)" ]
+no_loops() { [ -z "$(our_loops)" ]; }
+eventually no_loops
 umount_image

@@ -4,15 +4,18 @@
 // and every flush, each with when it began and when it ended. From that log what a power cut leaves
 // can be made again (tests/reliability/power_cut.h).
 //
-// Thread-safe, as far as the inner device is: bytes pass without a lock held. Times are ticks of an
-// EventClock, which the test shares, so that what the device did and what callers were told can be
-// put in one order.
+// Thread-safe, as far as the inner device is: bytes pass without a lock held. Other threads are let
+// run while a call is under way, so that what must not happen meanwhile has its chance. Times are
+// ticks of an EventClock, which the test shares, so that what the device did and what callers were
+// told can be put in one order.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,12 +63,14 @@ class RecordingDevice final : public BlockDevice {
   Status write(std::uint64_t offset_bytes, Bytes source) noexcept override {
     const std::size_t index = begin_write(offset_bytes, source);
     Status status = inner_->write(offset_bytes, source);
+    std::this_thread::yield();
     end_write(index, status.has_value());
     return status;
   }
   Status flush() noexcept override {
     const std::uint64_t begun = clock_.tick();
     Status status = inner_->flush();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
     const std::lock_guard lock(mutex_);
     log_.flushes.push_back({begun, status ? clock_.tick() : 0});
     return status;
