@@ -33,6 +33,7 @@
 #include "fuse/detached.h"
 #include "fuse/image_fs.h"
 #include "fuse/janitor.h"
+#include "fuse/mount_settings.h"
 #include "fuse/mount_table.h"
 #include "fuse/mountpoint.h"
 #include "fuse/sandbox.h"
@@ -44,10 +45,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kMinSessionThreads = 4;
-constexpr unsigned kMaxSessionThreads = 16;
-// 56 MiB of request buffers at most, whatever the number of cores.
-constexpr unsigned kMaxBuffers = 54;
 constexpr unsigned kHopelessTries = 25;
 
 // What serves one mount. Members are destroyed from the last to the first.
@@ -65,31 +62,6 @@ struct Mount {
   std::unique_ptr<ControlServer> control;
   MountEntry entry;
 };
-
-unsigned default_session_threads() {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::min(std::max(kMinSessionThreads, cores + 2), kMaxSessionThreads);
-}
-
-unsigned default_workers() {
-  return std::max(1U, std::thread::hardware_concurrency()) - 1;
-}
-
-ImageFsOptions fs_options(const DaemonPlan& plan) {
-  const MountOptions& options = plan.options;
-  constexpr mode_t kPrivate = S_IRWXG | S_IRWXO;
-  constexpr mode_t kWrite = S_IWUSR | S_IWGRP | S_IWOTH;
-  const mode_t hidden = options.umask.value_or(kPrivate) | (options.read_only ? kWrite : 0U);
-  ImageFsOptions result;
-  result.root_is_image = plan.mountpoint_is_file;
-  result.uid = options.uid.value_or(::geteuid());
-  result.gid = options.gid.value_or(::getegid());
-  result.file_mode = 0666U & ~hidden;
-  result.directory_mode = 0777U & ~hidden;
-  result.coalesce = options.coalesce;
-  result.max_extent_bytes = options.max_extent_bytes;
-  return result;
-}
 
 // For this thread and all it will start: they wait for signals by signalfd only.
 UniqueFd take_over_signals() {
@@ -134,16 +106,10 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
       mount.engine, make_engine(options.engine, spec, {log_warning, options.offload_by_sector}));
   mount.cipher = cipher_name(spec);
 
-  ImageOptions image;
-  image.size_bytes = container.info().image_size_bytes;
-  image.read_only = options.read_only;
-  image.workers = options.workers.value_or(default_workers());
-  image.readahead_bytes = options.readahead_bytes;
-  image.max_read_size_bytes = options.max_read_size_bytes;
-  image.max_write_size_bytes = options.max_write_size_bytes;
+  const ImageOptions image = image_options(options, container.info().image_size_bytes);
   return start_threads(options.sandbox, [&] {
     return EncryptedImage::create(container.take_device(), *mount.engine, spec, key, image,
-                                  default_session_threads());
+                                  session_threads());
   });
 }
 
@@ -160,23 +126,11 @@ Result<MountEntry> find_own_entry(const DaemonPlan& plan) {
 
 Status attach(const DaemonPlan& plan, Mount& mount) {
   const MountOptions& options = plan.options;
-  SessionOptions session;
-  session.mountpoint = plan.mountpoint;
-  session.source = plan.container;
-  session.read_only = options.read_only;
-  session.allow_other = options.allow_other;
-  session.allow_root = options.allow_root;
-  session.default_permissions = options.default_permissions;
-  session.threads = default_session_threads();
-  if (options.coalesce) {
-    session.batch_end = [](void* fs) { static_cast<ImageFs*>(fs)->work_batch(); };
-  }
-
-  // One for each session thread, which always holds one, and two for each worker to work on.
-  const unsigned buffers =
-      std::min(session.threads + 2 * mount.image->workers() + kMinSessionThreads, kMaxBuffers);
-  CRYPTIMG_ASSIGN_OR_RETURN(mount.pool, BufferPool::create(buffers, kRequestBufferBytes));
-  mount.fs = std::make_unique<ImageFs>(*mount.image, *mount.pool, fs_options(plan));
+  const SessionOptions session = session_options(options, plan.mountpoint, plan.container);
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      mount.pool, BufferPool::create(buffer_count(mount.image->workers()), kRequestBufferBytes));
+  mount.fs = std::make_unique<ImageFs>(*mount.image, *mount.pool,
+                                       fs_options(options, plan.mountpoint_is_file));
   // Until our own entry is known: another mount at the same place would be mistaken for it.
   CRYPTIMG_ASSIGN_OR_RETURN(const UniqueFd claim, claim_mountpoint(plan.mountpoint));
   CRYPTIMG_ASSIGN_OR_RETURN(mount.session,
