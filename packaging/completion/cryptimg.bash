@@ -35,7 +35,7 @@ _cryptimg() {
                 --pbkdf-force-iterations --iter-time --key-file --header --label --uuid --from --preallocate --force'
               ;;
             mount)
-              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine --offload-unit --coalesce --max-extent --readahead --workers --max-read-size --max-write-size
+              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine --offload-unit --coalesce --max-extent --readahead --backing-io --workers --max-read-size --max-write-size
                 --foreground --no-sandbox --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;
