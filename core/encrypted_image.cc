@@ -110,6 +110,7 @@ ByteExtent EncryptedImage::cover(std::uint64_t offset_bytes, std::uint64_t lengt
 
 void EncryptedImage::submit(IoRequest& request) noexcept {
   in_flight_.fetch_add(1);
+  request.in_stream_ = false;
   request.ahead.count = 0;
   request.ahead.bytes = 0;
   if (Status valid = check(request); !valid) {
@@ -146,7 +147,8 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
       record_failure(request, std::move(filled.error()));
     }
   }
-  const bool shared = request.chunk_count_ > 1 && !request.alone && workers_->size() > 0;
+  const bool shared =
+      request.chunk_count_ > 1 && !request.alone && !request.in_stream_ && workers_->size() > 0;
   if (shared) {
     workers_->offer(request, request.chunk_count_ - 1);
   }
@@ -160,7 +162,8 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
 // What precedes the rest is whole chunks, so the rest begins with a sector.
 bool EncryptedImage::serve_ahead(IoRequest& request) noexcept {
   read_ahead_->take(request.offset_bytes, request.length_bytes, request.ahead);
-  read_ahead_->note_read(request.offset_bytes, request.length_bytes);
+  // The helper deciphers what comes next meanwhile: a worker would only take its core.
+  request.in_stream_ = read_ahead_->note_read(request.offset_bytes, request.length_bytes);
   const bool is_all = request.ahead.bytes == request.length_bytes;
   if (!request.takes_pieces && request.ahead.count > 0) {
     std::byte* target = request.buffer.data() + request.offset_bytes % spec_.sector_size_bytes;

@@ -73,8 +73,9 @@ struct IoRequest : private WorkerPool::Job {
  private:
   friend class EncryptedImage;
   // Set by submit() before other threads see the request.
-  Extent extent_;         // without what came from ahead
-  MutableBytes sectors_;  // its place in the buffer
+  bool in_stream_ = false;  // and the next ones are being deciphered ahead
+  Extent extent_;           // without what came from ahead
+  MutableBytes sectors_;    // its place in the buffer
   std::uint64_t chunk_sectors_ = 0;
   std::uint64_t chunk_count_ = 0;
   RangeLock::Hold hold_;

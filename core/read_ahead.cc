@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The life of a slot: free -> filling -> ready -> filling ...; a write turns filling into doomed,
-// which the filler frees, and ready into free, or stale while pinned, which the last reader frees.
-// Only the helper thread fills. Why a fill across a write is never published: the filler marks its
-// slot and then looks for writers, a writer counts itself and then looks for slots, both in the one
-// order of sequentially consistent operations, so that one of the two sees the other.
+// The life of a slot: free -> filling -> ready; whoever reads a chunk's end makes it stale, since a
+// stream does not come back, and the last to let go frees it. A write turns filling into doomed,
+// which the filler frees, and ready into free, or stale while pinned. Only the helper thread fills,
+// and wipes what was freed when nothing is filled any more. Why a fill across a write is never
+// published: the filler marks its slot and then looks for writers, a writer counts itself and then
+// looks for slots, both in the one order of sequentially consistent operations, so that one of the
+// two sees the other.
 #include "core/read_ahead.h"
 
 #include <algorithm>
@@ -60,7 +62,8 @@ ReadAhead::ReadAhead(AnonymousMemory memory, std::uint64_t image_bytes, Source& 
     : memory_(std::move(memory)),
       image_bytes_(image_bytes),
       source_(source),
-      slots_(memory_.bytes().size() / kChunkBytes) {}
+      slots_(memory_.bytes().size() / kChunkBytes),
+      holds_plaintext_(slots_.size()) {}
 
 ReadAhead::~ReadAhead() {
   {
@@ -99,12 +102,23 @@ void ReadAhead::take(std::uint64_t offset_bytes, std::uint64_t length_bytes,
     const auto slot = static_cast<std::size_t>(found - slots_.begin());
     const std::size_t skipped = offset_bytes % kChunkBytes;
     const std::size_t part = std::min<std::uint64_t>(length_bytes, kChunkBytes - skipped);
+    if (skipped + part == kChunkBytes || offset_bytes + part == image_bytes_) {
+      retire(*found);
+    }
     taken.pieces[taken.count] = memory_of(slot).subspan(skipped, part);
     taken.slots[taken.count] = static_cast<std::uint16_t>(slot);
     ++taken.count;
     taken.bytes += part;
     offset_bytes += part;
     length_bytes -= part;
+  }
+}
+
+// REQUIRES: pinned by the caller.
+void ReadAhead::retire(std::atomic<std::uint64_t>& slot) noexcept {
+  std::uint64_t seen = slot.load();
+  while (static_cast<State>(seen & 0xff) == State::ready &&
+         !slot.compare_exchange_weak(seen, word(seen >> 16, State::stale) | (seen & kPinMask))) {
   }
 }
 
@@ -165,16 +179,22 @@ bool ReadAhead::being_written(std::uint64_t chunk) const noexcept {
   return writers_[chunk * kChunkBytes / kStripeBytes % kStripes].load() != 0;
 }
 
-void ReadAhead::note_read(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept {
+bool ReadAhead::note_read(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock() && find_stream(offset_bytes, offset_bytes + length_bytes) && sleeping_) {
+  if (!lock.owns_lock()) {
+    return false;
+  }
+  const Found found = find_stream(offset_bytes, offset_bytes + length_bytes);
+  if (found == Found::hungry_stream && sleeping_) {
     sleeping_ = false;
     wake_.notify_one();
   }
+  return found != Found::nothing;
 }
 
-// Whether the read is of a stream whose window has become half empty.
-bool ReadAhead::find_stream(std::uint64_t offset_bytes, std::uint64_t end_bytes) noexcept {
+// A stream is hungry when its window has become half empty.
+ReadAhead::Found ReadAhead::find_stream(std::uint64_t offset_bytes,
+                                        std::uint64_t end_bytes) noexcept {
   const auto continues = [&](const Stream& stream) {
     return stream.in_use && offset_bytes <= stream.next_bytes + kSlackBytes &&
            offset_bytes + kSlackBytes >= stream.next_bytes;
@@ -190,12 +210,13 @@ bool ReadAhead::find_stream(std::uint64_t offset_bytes, std::uint64_t end_bytes)
     }
     const std::uint64_t missing =
         target_chunk(*own) - std::min(own->next_chunk, target_chunk(*own));
-    return missing * kChunkBytes * 2 >= own->window_bytes && missing > 0;
+    const bool is_hungry = missing > 0 && missing * kChunkBytes * 2 >= own->window_bytes;
+    return is_hungry ? Found::hungry_stream : Found::stream;
   }
   const auto known = std::find_if(candidates_.begin(), candidates_.end(), continues);
   if (known == candidates_.end()) {
     candidates_[next_candidate_++ % kCandidates] = {end_bytes, 0, 0, tick_, true};
-    return false;
+    return Found::nothing;
   }
   // The one that was silent longest makes room.
   const auto oldest =
@@ -205,7 +226,7 @@ bool ReadAhead::find_stream(std::uint64_t offset_bytes, std::uint64_t end_bytes)
   const std::uint64_t next_bytes = std::max(known->next_bytes, end_bytes);
   *oldest = {next_bytes, next_bytes / kChunkBytes, kFirstWindowBytes, tick_, true};
   known->in_use = false;
-  return true;
+  return Found::hungry_stream;
 }
 
 // The ring is shared by the streams; a quarter of it is for what is being replied and filled.
@@ -261,6 +282,7 @@ std::size_t ReadAhead::claim_slot(std::uint64_t chunk) noexcept {
     if (claimed == slots_.size() && is_usable &&
         slots_[slot].compare_exchange_strong(seen, word(chunk, State::filling))) {
       claimed = slot;
+      holds_plaintext_[slot] = true;
     }
   }
   return claimed;
@@ -274,11 +296,15 @@ bool ReadAhead::fill(std::uint64_t chunk, std::size_t slot) noexcept {
       !being_written(chunk) &&
       source_.fill(offset_bytes, memory_of(slot).first(length_bytes)).has_value();
   std::uint64_t expected = word(chunk, State::filling);
-  if (is_filled && slots_[slot].compare_exchange_strong(expected, word(chunk, State::ready))) {
+  const auto is_late = [&] {
+    const std::lock_guard lock(mutex_);
+    return !is_wanted(chunk);
+  };
+  if (is_filled && !is_late() &&
+      slots_[slot].compare_exchange_strong(expected, word(chunk, State::ready))) {
     filled_bytes_.fetch_add(length_bytes, std::memory_order_relaxed);
     return true;
   }
-  wipe(memory_of(slot));
   slots_[slot].store(word(0, State::free));
   return false;
 }
@@ -293,15 +319,18 @@ bool ReadAhead::expire() noexcept {
       std::any_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.in_use; });
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     std::uint64_t seen = slots_[slot].load();
-    if (static_cast<State>(seen & 0xff) != State::ready) {
+    if (!holds_plaintext_[slot]) {
       continue;
     }
-    if ((seen & kPinMask) != 0 || is_wanted(seen >> 16) ||
-        !slots_[slot].compare_exchange_strong(seen, word(seen >> 16, State::doomed))) {
+    const auto state = static_cast<State>(seen & 0xff);
+    const bool is_over = state == State::free || (state == State::ready && (seen & kPinMask) == 0 &&
+                                                  !is_wanted(seen >> 16));
+    if (!is_over || !slots_[slot].compare_exchange_strong(seen, word(seen >> 16, State::doomed))) {
       keeps = true;
       continue;
     }
     wipe(memory_of(slot));
+    holds_plaintext_[slot] = false;
     slots_[slot].store(word(0, State::free));
   }
   return keeps;

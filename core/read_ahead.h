@@ -73,8 +73,8 @@ class ReadAhead {
   // not; nothing beyond kMaxPieces. Give it back with release().
   void take(std::uint64_t offset_bytes, std::uint64_t length_bytes, Taken& taken) noexcept;
   void release(Taken& taken) noexcept;
-  // Tells of a read, taken or not: whether it continues a stream, and what to fill next.
-  void note_read(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept;
+  // Tells of a read, taken or not, which decides what is filled next. Whether it is of a stream.
+  bool note_read(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept;
 
   void begin_write(const ByteExtent& range) noexcept;
   void end_write(const ByteExtent& range) noexcept;
@@ -97,12 +97,14 @@ class ReadAhead {
 
   ReadAhead(AnonymousMemory memory, std::uint64_t image_bytes, Source& source);
   void run() noexcept;
-  bool find_stream(std::uint64_t offset_bytes, std::uint64_t end_bytes) noexcept;
+  enum class Found : std::uint8_t { nothing, stream, hungry_stream };
+  Found find_stream(std::uint64_t offset_bytes, std::uint64_t end_bytes) noexcept;
   [[nodiscard]] std::uint64_t window_limit() const noexcept;
   [[nodiscard]] std::uint64_t target_chunk(const Stream& stream) const noexcept;
   // The most urgent chunk to fill; false where every window is full. REQUIRES: mutex_ held.
   bool next_fill(std::uint64_t& chunk) noexcept;
   [[nodiscard]] bool is_wanted(std::uint64_t chunk) const noexcept;
+  void retire(std::atomic<std::uint64_t>& slot) noexcept;
   bool fill(std::uint64_t chunk, std::size_t slot) noexcept;
   // A slot to fill, marked for `chunk`; slots_.size() where there is none. REQUIRES: mutex_ held.
   std::size_t claim_slot(std::uint64_t chunk) noexcept;
@@ -118,6 +120,7 @@ class ReadAhead {
   const std::uint64_t image_bytes_;
   Source& source_;
   std::vector<std::atomic<std::uint64_t>> slots_;
+  std::vector<bool> holds_plaintext_;  // by slot; the helper's alone
   std::array<std::atomic<std::uint32_t>, kStripes> writers_{};
 
   std::mutex mutex_;

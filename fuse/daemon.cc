@@ -88,11 +88,7 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
   open.container = plan.container;
   open.header = options.header;
   open.read_only = options.read_only;
-  auto opened = Container::open(open);
-  if (!opened) {
-    return tl::unexpected(say_where_mounted(std::move(opened.error()), plan.container));
-  }
-  Container container = std::move(*opened);
+  CRYPTIMG_ASSIGN_OR_RETURN(Container container, open_when_free(open));
   if (!container.info().warning.empty()) {
     warn(plan.container + ": " + container.info().warning);
   }

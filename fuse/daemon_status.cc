@@ -25,16 +25,6 @@ std::string sentence(const Error& error) {
                                : error.message;
 }
 
-Json extents_of(const ImageCounters& counters) {
-  Json object = Json::object();
-  std::uint64_t size_bytes = kIvUnitBytes;
-  for (const std::uint64_t count : counters.extents) {
-    object[std::to_string(size_bytes)] = count;
-    size_bytes *= 2;
-  }
-  return object;
-}
-
 Json counters_of(const EncryptedImage& image, const CipherEngine* engine) {
   const ImageCounters counters = image.counters();
   const DriverCounters driver = engine == nullptr ? DriverCounters() : engine->driver_counters();
@@ -47,7 +37,7 @@ Json counters_of(const EncryptedImage& image, const CipherEngine* engine) {
           {"filled_bytes", counters.filled_bytes},
           {"mapped_bytes", counters.mapped_bytes},
           {"merged", counters.merged},
-          {"extents", extents_of(counters)},
+          {"extents", counters.extents},
           {"partial_sector_writes", counters.partial_sector_writes},
           {"chunks", counters.chunks},
           {"chunks_by_workers", counters.chunks_by_workers},

@@ -2,10 +2,12 @@
 #include "fuse/detached.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <unistd.h>
@@ -104,6 +106,23 @@ Error say_where_mounted(Error error, const std::string& container) {
     }
   }
   return error;
+}
+
+Result<Container> open_when_free(const OpenOptions& options) {
+  constexpr int kTries = 50;
+  constexpr std::chrono::milliseconds kPause{20};
+  for (int tries = kTries;; --tries) {
+    auto opened = Container::open(options);
+    if (opened || opened.error().code != Errc::busy) {
+      return opened;
+    }
+    const std::string before = opened.error().message;
+    Error error = say_where_mounted(std::move(opened.error()), options.container);
+    if (tries == 0 || error.message != before) {
+      return tl::unexpected(std::move(error));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace cryptimg

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "core/container.h"
 #include "core/result.h"
 #include "fuse/mount_table.h"
 
@@ -27,5 +28,9 @@ std::vector<DetachedDaemon> find_detached(const std::vector<MountEntry>& mounts)
 // `error` as it is, unless it is busy: then with where `container` is mounted, or who holds it
 // without a mount, if that is to be found.
 Error say_where_mounted(Error error, const std::string& container);
+
+// Container::open(), which waits a second for a container that is in use without being mounted
+// anywhere: a killed daemon holds it until the kernel has taken the process down.
+Result<Container> open_when_free(const OpenOptions& options);
 
 }  // namespace cryptimg

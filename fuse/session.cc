@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdarg>
 #include <cstdint>
@@ -36,6 +37,12 @@ static_assert(kHeaderBytes == 80 && kHeaderBytes < kPayloadOffset);
 thread_local int current_fd = -1;
 thread_local MutableBytes current_buffer;  // empty once a handler has taken it
 thread_local bool wants_more = false;
+thread_local bool came_at_once = false;
+
+using Clock = std::chrono::steady_clock;
+// Longer than reading a small request takes, shorter than being woken for one.
+constexpr std::chrono::microseconds kAtOnce{3};
+constexpr unsigned kLooks = 4;
 
 ssize_t write_answer(int /*fd*/, iovec* parts, int count, void* /*user_data*/) {
   return ::writev(current_fd, parts, count);
@@ -255,14 +262,21 @@ void Session::run(Fds fds, BufferPool& pool) noexcept {
   ::pthread_sigmask(SIG_UNBLOCK, &wakeup, nullptr);
   ::pthread_setname_np(::pthread_self(), "cryptimg-fuse");
 
+  // To look for more costs a system call, which a lone request would wait for. So only after signs
+  // of a queue: a read that did not have to wait, or a look that found something.
+  unsigned looks = 0;
   Taken taken = Taken::nothing;
   while (taken != Taken::end) {
     bool put_aside = false;
     taken = serve_one(fds.waiting, pool);
+    if (std::exchange(came_at_once, false)) {
+      looks = kLooks;
+    }
     while (std::exchange(wants_more, false)) {
       put_aside = true;
-      if (fds.polling >= 0 && taken == Taken::request) {
+      if (fds.polling >= 0 && taken == Taken::request && looks > 0) {
         taken = serve_one(fds.polling, pool);
+        looks = taken == Taken::request ? kLooks : looks - 1;
       }
     }
     if (put_aside) {
@@ -285,7 +299,9 @@ Session::Taken Session::serve_one(int fd, BufferPool& pool) noexcept {
   alignas(fuse_in_header) std::array<std::byte, kHeaderBytes> header;
   std::byte* const payload = current_buffer.data() + kPayloadOffset;
   std::array<iovec, 2> parts = {{{header.data(), header.size()}, {payload, kMaxIoBytes}}};
+  const auto before = Clock::now();
   const ssize_t got = stopping_.load() ? 0 : ::readv(fd, parts.data(), parts.size());
+  came_at_once = Clock::now() - before < kAtOnce;
   if (stopping_.load()) {
     return Taken::end;
   }

@@ -21,9 +21,9 @@ if as_root; then
   find "/proc/$daemon/fd" -type l -printf '%l\n' | sort -u |
     grep -vE '^(/dev/null|/dev/fuse|/dev/u?random|socket:\[[0-9]+\]|anon_inode:\[(eventfd|signalfd)\]|'"$work"'/(c\.img|log))$' >"$work/stray" || true
   [ ! -s "$work/stray" ] || fail "also open: $(cat "$work/stray")"
-  # It does not keep the session's threads from a descriptor each.
-  [ "$(find "/proc/$daemon/fd" -type l -printf '%l\n' | grep -c '^/dev/fuse$')" = "$(status_of "$mnt" .session_threads)" ] ||
-    fail "not a descriptor of /dev/fuse for each thread"
+  # It does not keep the session's threads from their two descriptors each: to wait with, to look with.
+  [ "$(find "/proc/$daemon/fd" -type l -printf '%l\n' | grep -c '^/dev/fuse$')" = $((2 * $(status_of "$mnt" .session_threads))) ] ||
+    fail "not two descriptors of /dev/fuse for each thread"
 fi
 
 # All kinds of requests.
