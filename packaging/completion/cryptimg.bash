@@ -16,13 +16,14 @@ _cryptimg() {
       --key-size) words='128 192 256 512' ;;
       --sector-size) words='512 1024 2048 4096' ;;
       --pbkdf) words='argon2id argon2i pbkdf2' ;;
+      --coalesce) words='on off' ;;
       --log-level) words='trace debug info warning error critical off' ;;
       --engine)
         words="auto $(cryptimg --version 2>/dev/null | sed -n 's/^engines: *//p')"
         ;;
       -o) words='ro rw allow_other allow_root default_permissions uid= gid= umask=' ;;
       --size | -s | --pbkdf-memory | --pbkdf-parallel | --pbkdf-force-iterations | --iter-time | -i | --label | \
-        --uuid | --key-slot | -S | --workers | --max-read-size | --max-write-size)
+        --uuid | --key-slot | -S | --workers | --max-read-size | --max-write-size | --max-extent | --readahead)
         return 0
         ;;
       --key-file | -d | --header | --from | --log-file) ;;
@@ -35,7 +36,7 @@ _cryptimg() {
               ;;
             mount)
               words='--readonly --key-file --header --key-slot --engine --workers --max-read-size --max-write-size
-                --foreground --log-file --log-level -o'
+                --coalesce --max-extent --readahead --foreground --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;
             status | engines) words='--json' ;;
