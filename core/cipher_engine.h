@@ -56,6 +56,16 @@ struct EngineLimits {
   std::size_t max_bytes = SIZE_MAX;      // of one transform call
 };
 
+// What an engine has done on a device or driver outside this process; all zeros for engines on the
+// CPU. Since the engine was made, over all its sessions.
+struct DriverCounters {
+  std::uint64_t operations = 0;      // of the driver
+  std::uint64_t bytes = 0;           // ciphered by them
+  std::uint64_t software_bytes = 0;  // ciphered on the CPU instead, for whatever reason
+  std::uint64_t fallbacks = 0;       // pieces that the driver failed at, redone on the CPU
+  std::uint64_t quarantines = 0;     // 1 once the driver was given up
+};
+
 // The ciphering state of one thread: key schedule and scratch. Used by one thread at a time.
 class CipherSession {
  public:
@@ -76,7 +86,7 @@ class CipherEngine {
  public:
   virtual ~CipherEngine() = default;
 
-  // Short name as --engine takes it: "openssl", "vaes".
+  // Short name as --engine takes it: "openssl", "vaes", "afalg:cbc-aes-omap".
   [[nodiscard]] virtual std::string_view name() const = 0;
   // One phrase for people: library and version, or driver.
   [[nodiscard]] virtual std::string description() const = 0;
@@ -84,6 +94,7 @@ class CipherEngine {
   // unavailable (not on this machine), with the reason.
   [[nodiscard]] virtual Status supports(const CipherSpec& spec) const = 0;
   [[nodiscard]] virtual EngineLimits limits() const { return {}; }
+  [[nodiscard]] virtual DriverCounters driver_counters() const noexcept { return {}; }
   // A session for one thread, ready to transform. The key is only read during the call.
   // REQUIRES: key.size() == spec.key_size_bytes.
   [[nodiscard]] virtual Result<std::unique_ptr<CipherSession>> new_session(

@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
+#include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include <libcryptsetup.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "core/container_file.h"
 #include "core/crypt_device.h"
 #include "core/header_copies.h"
+#include "core/kdf_limits.h"
 #include "core/luks_header.h"
 
 namespace cryptimg {
@@ -63,21 +63,6 @@ Errc refusal_code(const Opened& opened) {
   return opened.header.structure_refusal.empty() ? Errc::corrupt : Errc::unsupported;
 }
 
-// How much a KDF can have here at all. More than that would only wake the kernel's OOM killer.
-std::uint64_t memory_limit_kib() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  std::uint64_t limit_bytes = std::numeric_limits<std::uint64_t>::max();
-  if (pages > 0 && page_bytes > 0) {
-    limit_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
-  }
-  rlimit address_space = {};
-  if (::getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY) {
-    limit_bytes = std::min<std::uint64_t>(limit_bytes, address_space.rlim_cur);
-  }
-  return limit_bytes / 1024;
-}
-
 // The keyslots to try, in order: the preferred first, those to ignore only when asked for.
 Result<std::vector<KeyslotInfo>> candidates(const ContainerInfo& info, std::optional<int> keyslot) {
   std::vector<KeyslotInfo> chosen;
@@ -111,6 +96,14 @@ Error keyslot_failure(const CryptDevice& device, int keyslot, int code) {
   const Errc kind = code >= 0 || code == -EINVAL ? Errc::corrupt : errc_from_errno(-code);
   return {kind, std::max(0, -code),
           "keyslot " + std::to_string(keyslot) + " cannot be opened" + device.reason(code)};
+}
+
+// Whether the header's digest tells this key from another. libcryptsetup takes every key for right
+// where it cannot compute the digest: its hash is unknown, or the digest too short.
+Result<bool> digest_is_sound(const CryptDevice& device, const Secret& key) {
+  CRYPTIMG_ASSIGN_OR_RETURN(Secret other, Secret::copy_of(key.bytes()));
+  other.mutable_bytes()[0] ^= std::byte{1};
+  return crypt_volume_key_verify(device.get(), other.chars(), other.size()) == -EPERM;
 }
 
 }  // namespace
@@ -152,14 +145,29 @@ const CipherSpec& Container::spec() const {
   return impl_->opened.header.spec;
 }
 
-Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> keyslot) {
+Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> keyslot,
+                                 KdfBounds bounds) {
   CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<KeyslotInfo> slots, candidates(info(), keyslot));
+  const bool bounded = bounds == KdfBounds::enforce;
   const std::uint64_t limit_kib = memory_limit_kib();
   std::uint32_t missing_kib = 0;
+  std::string too_costly;         // the first keyslot that was not tried for the work it asks for
   std::optional<Error> obstacle;  // the first other failure: a later keyslot may still open
   for (const KeyslotInfo& slot : slots) {
-    if (slot.memory_kib > limit_kib) {
+    if (bounded && slot.memory_kib > limit_kib) {
       missing_kib = std::max(missing_kib, slot.memory_kib);
+      continue;
+    }
+    if (const std::string refusal = bounded ? kdf_work_refusal(slot) : ""; !refusal.empty()) {
+      too_costly = too_costly.empty() ? refusal : too_costly;
+      continue;
+    }
+    // What libcryptsetup cannot decipher by itself it hands to the kernel, by device-mapper.
+    if (!parse_cipher_name(slot.area_cipher)) {
+      obstacle = obstacle.value_or(Error{Errc::unsupported, 0,
+                                         "keyslot " + std::to_string(slot.number) +
+                                             " is enciphered with '" + slot.area_cipher +
+                                             "', which is not served"});
       continue;
     }
     CRYPTIMG_ASSIGN_OR_RETURN(Secret key, Secret::allocate(spec().key_size_bytes));
@@ -172,7 +180,13 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
                              reinterpret_cast<char*>(key.mutable_bytes().data()), &key_size,
                              passphrase.empty() ? "" : passphrase.chars(), passphrase.size());
     if (code >= 0 && key_size == key.size()) {
-      return key;
+      CRYPTIMG_ASSIGN_OR_RETURN(const bool is_sound, digest_is_sound(impl_->opened.device, key));
+      if (is_sound) {
+        return key;
+      }
+      return fail(Errc::corrupt,
+                  "its header was tampered with or is damaged: its digest accepts any key, so a "
+                  "wrong passphrase could not be told");
     }
     if (code == -ENOMEM) {
       missing_kib = std::max(missing_kib, slot.memory_kib);
@@ -181,11 +195,17 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
     }
   }
   if (missing_kib > 0) {
-    return fail(
-        Errc::out_of_memory,
-        "the key derivation needs " + std::to_string(missing_kib) +
-            " KiB of memory, more than there is: use a machine with more, or another keyslot",
-        ENOMEM);
+    return fail(Errc::out_of_memory,
+                "the key derivation needs " + std::to_string(missing_kib) +
+                    " KiB of memory, more than there is (" + std::to_string(limit_kib) +
+                    " KiB): use a machine with more, or another keyslot",
+                ENOMEM);
+  }
+  if (!too_costly.empty()) {
+    return fail(Errc::unsupported,
+                too_costly +
+                    ", far more than any sensible header: mount with --allow-costly-kdf "
+                    "if you know why");
   }
   if (obstacle) {
     return tl::unexpected(std::move(*obstacle));

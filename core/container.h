@@ -31,8 +31,9 @@ struct KeyslotInfo {
   std::string kdf;                        // "argon2id", "argon2i", "pbkdf2"
   std::string kdf_hash;                   // pbkdf2 only
   std::uint32_t iterations = 0;
-  std::uint32_t memory_kib = 0;  // argon2 only
-  std::uint32_t parallel = 0;    // argon2 only
+  std::uint32_t memory_kib = 0;         // argon2 only
+  std::uint32_t parallel = 0;           // argon2 only
+  std::uint32_t digest_iterations = 0;  // of the pbkdf2 that checks the volume key
   bool assigned_to_segment = true;
 };
 
@@ -63,6 +64,12 @@ struct OpenOptions {
   bool read_only = false;
 };
 
+// Whether unlocking may cost what the header says (core/kdf_limits.h).
+enum class KdfBounds : std::uint8_t {
+  enforce,  // keyslots that ask for more than this machine has, or for absurd work, are not tried
+  lift,
+};
+
 class Container {
  public:
   // Opens, locks and checks. Read-write takes the container for itself alone (busy where any other
@@ -87,9 +94,12 @@ class Container {
 
   // The volume key, by passphrase or key file content, from the given or any keyslot. wrong_key;
   // not_found where the explicit keyslot is not in use; out_of_memory, naming the KiB the KDF
-  // wants. A named keyslot may be one of priority "ignore"; unbound keyslots are never used. Wipes
+  // wants; unsupported where no keyslot opens and one was passed over for the work it asks for, or
+  // for its cipher; corrupt where the digest would accept any key. A
+  // named keyslot may be one of priority "ignore"; unbound keyslots are never used. Wipes
   // everything it derived.
-  Result<Secret> unlock(const Secret& passphrase, std::optional<int> keyslot);
+  Result<Secret> unlock(const Secret& passphrase, std::optional<int> keyslot,
+                        KdfBounds bounds = KdfBounds::enforce);
 
   // The data segment. Call once, after unlock; takes the data descriptor, and the lock with it, out
   // of this Container.

@@ -2,6 +2,7 @@
 //
 // The JSON of a LUKS2 header. libcryptsetup has validated it before, but only for its own purposes;
 // every field is looked up and range-checked here again, and nothing throws.
+#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <limits>
@@ -64,6 +65,11 @@ std::optional<std::uint32_t> number(const Json& value) {
   return static_cast<std::uint32_t>(value.get<std::uint64_t>());
 }
 
+// A number that costs: one that is there but does not fit is as much as there can be.
+std::uint32_t cost(const Json& value) {
+  return value.is_null() ? 0 : number(value).value_or(std::numeric_limits<std::uint32_t>::max());
+}
+
 bool lists(const Json& array, const std::string& word) {
   if (!array.is_array()) {
     return false;
@@ -87,6 +93,17 @@ bool is_assigned(const Json& digests, const std::string& keyslot, const std::str
     }
   }
   return digest_count == 1 && assigned;
+}
+
+// What the digests of a keyslot cost, the dearest of them.
+std::uint32_t digest_iterations(const Json& digests, const std::string& keyslot) {
+  std::uint32_t iterations = 0;
+  for (const Json& digest : digests) {
+    if (lists(member(digest, "keyslots"), keyslot)) {
+      iterations = std::max(iterations, cost(member(digest, "iterations")));
+    }
+  }
+  return iterations;
 }
 
 Status read_requirements(const Json& config, ContainerInfo& info) {
@@ -131,9 +148,11 @@ Status read_keyslots(const Json& root, const std::string& segment, ContainerInfo
     slot.area_key_size_bytes = number(member(area, "key_size")).value_or(0);
     slot.kdf = text_of(member(kdf, "type"));
     slot.kdf_hash = text_of(member(kdf, "hash"));
-    slot.iterations = number(member(kdf, slot.kdf == "pbkdf2" ? "iterations" : "time")).value_or(0);
-    slot.memory_kib = number(member(kdf, "memory")).value_or(0);
-    slot.parallel = number(member(kdf, "cpus")).value_or(0);
+    const bool is_pbkdf2 = slot.kdf == "pbkdf2";
+    slot.iterations = cost(member(kdf, is_pbkdf2 ? "iterations" : "time"));
+    slot.memory_kib = is_pbkdf2 ? 0 : cost(member(kdf, "memory"));
+    slot.parallel = is_pbkdf2 ? 0 : cost(member(kdf, "cpus"));
+    slot.digest_iterations = digest_iterations(member(root, "digests"), name);
     slot.assigned_to_segment =
         member(keyslot, "type") == "luks2" && is_assigned(member(root, "digests"), name, segment);
     sorted[*slot_number] = std::move(slot);

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::array<unsigned char, 6> kLuksMagic = {'L', 'U', 'K', 'S', 0xba, 0xbe};
 constexpr std::uint64_t kLuks1PayloadField = 104;  // be32, in 512-byte units
+constexpr std::uint64_t kLuks1DigestField = 164;   // be32, iterations of the key's digest
 constexpr std::uint64_t kLuks1HeaderBytes = 1024;  // 592, rounded up to sectors
 constexpr std::uint64_t kLuks2SizeField = 8;       // be64, one copy of the header
 
@@ -61,7 +62,7 @@ Error load_failure(const CryptDevice& device, int code, int header_fd, const std
   return {Errc::corrupt, 0, name + " has a damaged LUKS header" + device.reason(code)};
 }
 
-void read_luks1(crypt_device* device, LuksHeader& header) {
+void read_luks1(crypt_device* device, int header_fd, LuksHeader& header) {
   ContainerInfo& info = header.info;
   info.cipher =
       text_or_empty(crypt_get_cipher(device)) + "-" + text_or_empty(crypt_get_cipher_mode(device));
@@ -69,6 +70,10 @@ void read_luks1(crypt_device* device, LuksHeader& header) {
   // A 32-bit number of sectors on disk: the product fits.
   info.data_offset_bytes = crypt_get_data_offset(device) * 512;
   header.header_end_bytes = kLuks1HeaderBytes;
+  // libcryptsetup does not tell these.
+  std::array<unsigned char, 4> digest = {0xff, 0xff, 0xff, 0xff};
+  [[maybe_unused]] const Status got =
+      read_exactly(header_fd, digest.data(), digest.size(), kLuks1DigestField);
   const int slot_count = crypt_keyslot_max(CRYPT_LUKS1);
   for (int number = 0; number < slot_count; ++number) {
     const crypt_keyslot_info status = crypt_keyslot_status(device, number);
@@ -88,6 +93,7 @@ void read_luks1(crypt_device* device, LuksHeader& header) {
       slot.kdf_hash = text_or_empty(kdf.hash);
       slot.iterations = kdf.iterations;
     }
+    slot.digest_iterations = static_cast<std::uint32_t>(big_endian(digest.data(), digest.size()));
     std::uint64_t area_offset = 0;
     std::uint64_t area_size = 0;
     if (crypt_keyslot_area(device, number, &area_offset, &area_size) == 0) {
@@ -226,7 +232,7 @@ Result<LuksHeader> read_luks_header(CryptDevice& device, int header_fd, const st
   header.info.type = text_or_empty(crypt_get_type(device.get()));
   header.info.uuid = text_or_empty(crypt_get_uuid(device.get()));
   if (header.info.type == CRYPT_LUKS1) {
-    read_luks1(device.get(), header);
+    read_luks1(device.get(), header_fd, header);
   } else {
     CRYPTIMG_RETURN_IF_ERROR(read_luks2(device, name, header));
   }

@@ -49,6 +49,10 @@ Result<std::unique_ptr<ReadAhead>> ReadAhead::create(std::uint64_t ring_bytes,
   } catch (const std::system_error& error) {
     return tl::unexpected(thread_error("cannot start the read-ahead thread", error));
   }
+  // Any thread that has something to do comes first. Nothing is held while this one waits for a
+  // core but mutex_, for which no reader or writer waits.
+  const sched_param none = {};
+  ::pthread_setschedparam(ahead->thread_.native_handle(), SCHED_IDLE, &none);
   return ahead;
 }
 
@@ -310,10 +314,6 @@ ReadAhead::Counters ReadAhead::counters() const noexcept {
 void ReadAhead::run() noexcept {
   ::pthread_setname_np(::pthread_self(), "cryptimg-ahead");
   block_signals();
-  // Any thread that has something to do comes first. Nothing is held while this one waits for a
-  // core but mutex_, for which nobody waits.
-  const sched_param none = {};
-  ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none);
   std::unique_lock lock(mutex_);
   bool keeps = false;
   while (!stop_) {

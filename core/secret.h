@@ -3,7 +3,7 @@
 // Secret: key bytes in a libsodium guarded allocation (guard pages, locked into memory where
 // RLIMIT_MEMLOCK allows, out of core dumps), zeroed when destroyed. Move-only: there is exactly one
 // owner. Reading is safe from several threads; writing is for the one that made it.
-// Locked memory is not inherited by fork: make secrets after the last fork.
+// A child of a fork finds zeros in it, and must destroy none: make secrets that it needs after it.
 #pragma once
 
 #include <cstddef>

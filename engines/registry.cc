@@ -4,8 +4,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engines/afalg_engine.h"
 #include "engines/engine_table.h"
 #include "engines/engines.h"
 
@@ -20,20 +22,22 @@ std::shared_ptr<const CipherEngine> make_openssl_engine();
 namespace {
 
 constexpr std::string_view kAuto = "auto";
-
-EngineTable built_in_engines() {
-  return {
-#if defined(CRYPTIMG_HAVE_VAES)
-    make_vaes_engine(),
-#endif
-        make_openssl_engine(),
-  };
-}
+constexpr std::string_view kAfalg = "afalg";
+constexpr std::string_view kAfalgPrefix = "afalg:";
 
 // Whether `engine` may serve `spec`: it says so, and its known-answer test bears it out.
 Status check_engine(const CipherEngine& engine, const CipherSpec& spec) {
   CRYPTIMG_RETURN_IF_ERROR(engine.supports(spec));
-  return known_answer_test(engine, spec);
+  CRYPTIMG_RETURN_IF_ERROR(known_answer_test(engine, spec));
+  // Whose work was redone in software has shown nothing.
+  const DriverCounters counters = engine.driver_counters();
+  if (counters.fallbacks != 0 || counters.quarantines != 0) {
+    return fail(Errc::unavailable,
+                "the driver behind the engine " + std::string(engine.name()) +
+                    " failed, or gave a wrong result, in its known-answer test of " +
+                    cipher_name(spec));
+  }
+  return {};
 }
 
 Result<std::shared_ptr<const CipherEngine>> best_engine_of(const EngineTable& table,
@@ -49,6 +53,35 @@ Result<std::shared_ptr<const CipherEngine>> best_engine_of(const EngineTable& ta
   }
   return fail(Errc::unavailable,
               "no engine on this machine can serve " + cipher_name(spec) + " (" + reasons + ")");
+}
+
+EngineTable software_engines() {
+  return {
+#if defined(CRYPTIMG_HAVE_VAES)
+    make_vaes_engine(),
+#endif
+        make_openssl_engine(),
+  };
+}
+
+// `software` does what the driver fails at.
+std::shared_ptr<const CipherEngine> make_afalg(std::string_view driver,
+                                               std::shared_ptr<const CipherEngine> software,
+                                               const EngineOptions& options) {
+  AfalgOptions afalg;
+  afalg.driver = driver;
+  afalg.software = std::move(software);
+  afalg.on_warning = options.on_warning;
+  afalg.sector_by_sector = options.offload_by_sector;
+  return make_afalg_engine(system_alg_kernel(), std::move(afalg));
+}
+
+// afalg comes last, so that nobody gets it who has not asked for it: hardware is not faster because
+// it is hardware.
+EngineTable built_in_engines() {
+  EngineTable table = software_engines();
+  table.push_back(make_afalg({}, make_openssl_engine(), {}));
+  return table;
 }
 
 }  // namespace
@@ -100,8 +133,16 @@ std::vector<EngineInfo> list_engines(const CipherSpec& spec) {
 }
 
 Result<std::shared_ptr<const CipherEngine>> make_engine(std::string_view name,
-                                                        const CipherSpec& spec) {
-  return make_engine_of(built_in_engines(), name, spec);
+                                                        const CipherSpec& spec,
+                                                        const EngineOptions& options) {
+  const bool has_driver = name.substr(0, kAfalgPrefix.size()) == kAfalgPrefix;
+  if (!has_driver && name != kAfalg) {
+    return make_engine_of(built_in_engines(), name, spec);
+  }
+  CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
+  CRYPTIMG_ASSIGN_OR_RETURN(auto software, best_engine_of(software_engines(), spec));
+  const std::string_view driver = has_driver ? name.substr(kAfalgPrefix.size()) : "";
+  return make_engine_of({make_afalg(driver, std::move(software), options)}, name, spec);
 }
 
 }  // namespace cryptimg

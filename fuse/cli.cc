@@ -163,6 +163,8 @@ struct MountLine {
   Result<Command> merge() {
     const bool read_only = options.read_only;
     const bool foreground = options.foreground;
+    const bool allow_costly_kdf = options.allow_costly_kdf;
+    const bool sandbox = options.sandbox;
     std::string all;
     for (const std::string& some : words) {
       all += (all.empty() ? "" : ",") + some;
@@ -173,6 +175,8 @@ struct MountLine {
     }
     options.read_only = options.read_only || read_only;
     options.foreground = options.foreground || foreground;
+    options.allow_costly_kdf = options.allow_costly_kdf || allow_costly_kdf;
+    options.sandbox = options.sandbox && sandbox;
     return Command(std::move(options));
   }
 };
@@ -188,7 +192,7 @@ void add_mount(Parser& parser, MountLine& line) {
       "the first newline; a key file counts whole, its newline too.\n"
       "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions,\n"
       "uid= and gid= (number or name), umask=OCTAL, and every long option above as name=value\n"
-      "(readonly and foreground as the bare name).\n"
+      "(readonly, foreground, no-sandbox, allow-costly-kdf as the bare name).\n"
       "A comma in a value is written \\, and these words, meant for others, are ignored:\n"
       "defaults, auto, noauto, nofail, user, nouser, users, group, owner, _netdev, nosuid, nodev,\n"
       "noexec, noatime, relatime, nodiratime, comment=..., x-... and X-...");
@@ -217,7 +221,14 @@ void add_mount(Parser& parser, MountLine& line) {
         "Use this file's content as the passphrase; - is stdin");
   value("--header", "header", "FILE", "The header is in this file of its own");
   value("-S,--key-slot", "key-slot", "N", "Try this keyslot only");
-  value("--engine", "engine", "NAME", "Cipher engine; default: auto (see cryptimg engines)");
+  value("--require-cipher", "require-cipher", "CIPHER", "Refuse a header with another cipher");
+  value("--uuid", "uuid", "UUID", "Refuse a header with another UUID");
+  app.add_flag("--allow-costly-kdf", options.allow_costly_kdf,
+               "Derive the key whatever memory and time the header asks for");
+  value("--engine", "engine", "NAME",
+        "Cipher engine, or afalg:DRIVER; default: auto (see cryptimg engines)");
+  value("--offload-unit", "offload-unit", "UNIT",
+        "Engine afalg: an operation for each extent (default) or sector");
   value("--workers", "workers", "N", "Threads that help ciphering; default: cores - 1");
   value("--max-read-size", "max-read-size", "SIZE",
         "Cut reads into pieces of at most this size; 0: the default of 131072");
@@ -228,6 +239,9 @@ void add_mount(Parser& parser, MountLine& line) {
   value("--readahead", "readahead", "SIZE",
         "Memory for deciphering ahead of sequential readers; 0: off; default: 4M");
   app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
+  app.add_flag_callback(
+      "--no-sandbox", [&options] { options.sandbox = false; },
+      "Leave the daemon its rights: for debugging");
   value("--log-file", "log-file", "FILE", "Log here instead of to syslog");
   value("--log-level", "log-level", "LEVEL",
         "trace, debug, info (default), warning, error, critical or off");

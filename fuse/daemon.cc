@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,8 +33,10 @@
 #include "fuse/detached.h"
 #include "fuse/image_fs.h"
 #include "fuse/janitor.h"
+#include "fuse/mount_settings.h"
 #include "fuse/mount_table.h"
 #include "fuse/mountpoint.h"
+#include "fuse/sandbox.h"
 #include "fuse/session.h"
 #include "fuse/unlock.h"
 
@@ -44,10 +45,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kMinSessionThreads = 4;
-constexpr unsigned kMaxSessionThreads = 16;
-// 56 MiB of request buffers at most, whatever the number of cores.
-constexpr unsigned kMaxBuffers = 54;
 constexpr unsigned kHopelessTries = 25;
 
 // What serves one mount. Members are destroyed from the last to the first.
@@ -55,7 +52,7 @@ struct Mount {
   std::string mountpoint;
   UniqueFd signals;
   std::unique_ptr<Janitor> janitor;
-  std::string engine_name;
+  std::shared_ptr<const CipherEngine> engine;
   std::string cipher;
   std::unique_ptr<BufferPool> pool;
   std::unique_ptr<EncryptedImage> image;
@@ -65,37 +62,6 @@ struct Mount {
   std::unique_ptr<ControlServer> control;
   MountEntry entry;
 };
-
-unsigned default_session_threads() {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::min(std::max(kMinSessionThreads, cores + 2), kMaxSessionThreads);
-}
-
-unsigned default_workers() {
-  return std::max(1U, std::thread::hardware_concurrency()) - 1;
-}
-
-ImageFsOptions fs_options(const DaemonPlan& plan) {
-  const MountOptions& options = plan.options;
-  constexpr mode_t kPrivate = S_IRWXG | S_IRWXO;
-  constexpr mode_t kWrite = S_IWUSR | S_IWGRP | S_IWOTH;
-  const mode_t hidden = options.umask.value_or(kPrivate) | (options.read_only ? kWrite : 0U);
-  ImageFsOptions result;
-  result.root_is_image = plan.mountpoint_is_file;
-  result.uid = options.uid.value_or(::geteuid());
-  result.gid = options.gid.value_or(::getegid());
-  result.file_mode = 0666U & ~hidden;
-  result.directory_mode = 0777U & ~hidden;
-  result.coalesce = options.coalesce;
-  result.max_extent_bytes = options.max_extent_bytes;
-  return result;
-}
-
-// No core is ever written: buffers hold plaintext.
-void forbid_core_dumps() {
-  const rlimit none = {0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-}
 
 // For this thread and all it will start: they wait for signals by signalfd only.
 UniqueFd take_over_signals() {
@@ -136,20 +102,15 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
     return fail_errno(errno, "cannot make a signal descriptor");
   }
   const CipherSpec& spec = container.spec();
-  CRYPTIMG_ASSIGN_OR_RETURN(const std::shared_ptr<const CipherEngine> engine,
-                            make_engine(options.engine, spec));
-  mount.engine_name = engine->name();
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      mount.engine, make_engine(options.engine, spec, {log_warning, options.offload_by_sector}));
   mount.cipher = cipher_name(spec);
 
-  ImageOptions image;
-  image.size_bytes = container.info().image_size_bytes;
-  image.read_only = options.read_only;
-  image.workers = options.workers.value_or(default_workers());
-  image.readahead_bytes = options.readahead_bytes;
-  image.max_read_size_bytes = options.max_read_size_bytes;
-  image.max_write_size_bytes = options.max_write_size_bytes;
-  return EncryptedImage::create(container.take_device(), *engine, spec, key, image,
-                                default_session_threads());
+  const ImageOptions image = image_options(options, container.info().image_size_bytes);
+  return start_threads(options.sandbox, [&] {
+    return EncryptedImage::create(container.take_device(), *mount.engine, spec, key, image,
+                                  session_threads());
+  });
 }
 
 Result<MountEntry> find_own_entry(const DaemonPlan& plan) {
@@ -165,23 +126,11 @@ Result<MountEntry> find_own_entry(const DaemonPlan& plan) {
 
 Status attach(const DaemonPlan& plan, Mount& mount) {
   const MountOptions& options = plan.options;
-  SessionOptions session;
-  session.mountpoint = plan.mountpoint;
-  session.source = plan.container;
-  session.read_only = options.read_only;
-  session.allow_other = options.allow_other;
-  session.allow_root = options.allow_root;
-  session.default_permissions = options.default_permissions;
-  session.threads = default_session_threads();
-  if (options.coalesce) {
-    session.batch_end = [](void* fs) { static_cast<ImageFs*>(fs)->work_batch(); };
-  }
-
-  // One for each session thread, which always holds one, and two for each worker to work on.
-  const unsigned buffers =
-      std::min(session.threads + 2 * mount.image->workers() + kMinSessionThreads, kMaxBuffers);
-  CRYPTIMG_ASSIGN_OR_RETURN(mount.pool, BufferPool::create(buffers, kRequestBufferBytes));
-  mount.fs = std::make_unique<ImageFs>(*mount.image, *mount.pool, fs_options(plan));
+  const SessionOptions session = session_options(options, plan.mountpoint, plan.container);
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      mount.pool, BufferPool::create(buffer_count(mount.image->workers()), kRequestBufferBytes));
+  mount.fs = std::make_unique<ImageFs>(*mount.image, *mount.pool,
+                                       fs_options(options, plan.mountpoint_is_file));
   // Until our own entry is known: another mount at the same place would be mistaken for it.
   CRYPTIMG_ASSIGN_OR_RETURN(const UniqueFd claim, claim_mountpoint(plan.mountpoint));
   CRYPTIMG_ASSIGN_OR_RETURN(mount.session,
@@ -189,7 +138,8 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
   CRYPTIMG_ASSIGN_OR_RETURN(mount.entry, find_own_entry(plan));
   CRYPTIMG_RETURN_IF_ERROR(
       mount.janitor->watch(mount.entry.device_major, mount.entry.device_minor));
-  CRYPTIMG_RETURN_IF_ERROR(mount.session->start(*mount.pool));
+  CRYPTIMG_RETURN_IF_ERROR(
+      start_threads(options.sandbox, [&mount] { return mount.session->start(*mount.pool); }));
 
   const std::string image = plan.mountpoint_is_file ? plan.mountpoint : plan.mountpoint + "/image";
   struct stat attributes = {};
@@ -197,14 +147,16 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
     return fail_errno(errno, "the new mount does not work");
   }
 
-  DaemonStatus::Facts facts{plan.container, plan.mountpoint, mount.engine_name, mount.cipher,
-                            session.threads};
-  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts));
-  CRYPTIMG_ASSIGN_OR_RETURN(
-      mount.control,
-      ControlServer::start(
-          mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
-          [status = mount.status.get()](const std::string& line) { return status->answer(line); }));
+  DaemonStatus::Facts facts{plan.container, plan.mountpoint, std::string(mount.engine->name()),
+                            mount.cipher, session.threads};
+  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts), mount.engine);
+  CRYPTIMG_ASSIGN_OR_RETURN(mount.control, start_threads(options.sandbox, [&mount] {
+                              return ControlServer::start(
+                                  mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
+                                  [status = mount.status.get()](const std::string& line) {
+                                    return status->answer(line);
+                                  });
+                            }));
   return {};
 }
 
@@ -227,11 +179,7 @@ Status set_up(const DaemonPlan& plan, Mount& mount) {
   CRYPTIMG_ASSIGN_OR_RETURN(mount.janitor, Janitor::start(plan.mountpoint));
   CRYPTIMG_RETURN_IF_ERROR(
       open_log(options.log_file, options.foreground, options.log_level, precious_files(plan)));
-  forbid_core_dumps();
-  ::signal(SIGPIPE, SIG_IGN);
-  // Threads made from here on allocate without waiting for writeback, which may come through this
-  // very mount (a file system on a loop device). Needs a capability; without it goes as before.
-  ::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+  prepare_to_serve();
 
   auto image = open_image(plan, mount);
   // Not before: libcryptsetup opens /proc/self/fd/N, which then is root's.
@@ -267,16 +215,23 @@ bool try_unmount(Mount& mount, Ending& ending) {
   if (status) {
     return true;
   }
+  if (status.error().code == Errc::unavailable) {
+    if (ending.failures++ == 0) {
+      log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message +
+                "; unmount it, or signal again");
+    }
+    return true;
+  }
   if (status.error().code != Errc::busy) {
     // Not at the first: fusermount3 also fails for reasons that pass.
     const bool is_hopeless = ++ending.failures >= kHopelessTries;
     if (ending.failures == 1 || is_hopeless) {
       log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message);
     }
-    return !is_hopeless || !find_holders(mount.entry).empty();
+    return !is_hopeless || !mount.janitor->holders().empty();
   }
   if (!std::exchange(ending.told_holders, true)) {
-    log_info("goes on serving, the mount is held by " + joined(find_holders(mount.entry)));
+    log_info("goes on serving, the mount is held by " + joined(mount.janitor->holders()));
   }
   return true;
 }
@@ -318,7 +273,7 @@ void serve(Mount& mount) {
       return;
     }
     if (Clock::now() - ending->asked_at > kHeldPatience) {
-      log_warning("the mount is ended although it is held by " + joined(find_holders(mount.entry)));
+      log_warning("the mount is ended although it is held by " + joined(mount.janitor->holders()));
       return;
     }
   }
@@ -369,6 +324,7 @@ ExitCode tear_down(Mount& mount) {
   }
   // First the image, which waits for the workers' last answers: these go through fs and session.
   mount.image.reset();
+  mount.engine.reset();
   mount.session.reset();
   mount.fs.reset();
   if (mount.control != nullptr) {
@@ -379,8 +335,7 @@ ExitCode tear_down(Mount& mount) {
 
 }  // namespace
 
-ExitCode run_daemon(const DaemonPlan& plan,
-                    const std::function<void(std::uint32_t sector_size_bytes)>& on_ready) {
+ExitCode run_daemon(const DaemonPlan& plan, const DaemonHooks& hooks) {
   constexpr mode_t kOnlyOwner = 077;
   ::umask(kOnlyOwner);
   Mount mount;
@@ -388,8 +343,14 @@ ExitCode run_daemon(const DaemonPlan& plan,
     tear_down(mount);
     return report(status.error());
   }
-  log_info("serves " + plan.container + " on " + plan.mountpoint + " with " + mount.engine_name);
-  on_ready(mount.image->sector_size_bytes());
+  log_info("serves " + plan.container + " on " + plan.mountpoint + " with " +
+           std::string(mount.engine->name()));
+  hooks.on_serving(mount.image->sector_size_bytes());
+  if (plan.options.sandbox) {
+    mount.janitor->rely_on_janitor();
+    log_info("sandbox: " + enter_sandbox());
+  }
+  hooks.on_ready(mount.image->sector_size_bytes());
   serve(mount);
   const ExitCode code = tear_down(mount);
   log_info("ended");

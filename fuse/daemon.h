@@ -31,10 +31,16 @@ struct DaemonPlan {
   bool mountpoint_is_file = false;
 };
 
-// Opens, unlocks, mounts and serves until the mount is gone. Calls `on_ready` with the container's
-// sector size once I/O works; until then failures are printed on stderr, after it they are logged.
-// Returns the exit code: device where the last flush failed. REQUIRES: one thread, no secret yet.
-ExitCode run_daemon(const DaemonPlan& plan,
-                    const std::function<void(std::uint32_t sector_size_bytes)>& on_ready);
+// What whoever runs the daemon does when I/O works. Both are given the container's sector size.
+struct DaemonHooks {
+  using Hook = std::function<void(std::uint32_t sector_size_bytes)>;
+  Hook on_serving;  // while files can still be opened; from now on failures are logged
+  Hook on_ready;    // in the sandbox: only what is open can be used
+};
+
+// Opens, unlocks, mounts and serves until the mount is gone. Until on_serving failures are printed
+// on stderr. Returns the exit code: device where the last flush failed. REQUIRES: one thread, no
+// secret yet.
+ExitCode run_daemon(const DaemonPlan& plan, const DaemonHooks& hooks);
 
 }  // namespace cryptimg

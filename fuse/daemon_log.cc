@@ -107,8 +107,8 @@ Status open_log(const std::optional<std::string>& file, bool to_stderr, const st
       sink = std::make_shared<FdSink>(std::move(fd));
     } else {
       constexpr bool kFormat = false;
-      sink =
-          std::make_shared<spdlog::sinks::syslog_sink_mt>("cryptimg", LOG_PID, LOG_DAEMON, kFormat);
+      sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("cryptimg", LOG_PID | LOG_NDELAY,
+                                                             LOG_DAEMON, kFormat);
     }
     logger() = std::make_unique<spdlog::logger>("cryptimg", std::move(sink));
     logger()->set_pattern("%Y-%m-%d %H:%M:%S.%e [%P] %l: %v");

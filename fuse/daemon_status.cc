@@ -35,8 +35,9 @@ Json extents_of(const ImageCounters& counters) {
   return object;
 }
 
-Json counters_of(const EncryptedImage& image) {
+Json counters_of(const EncryptedImage& image, const CipherEngine* engine) {
   const ImageCounters counters = image.counters();
+  const DriverCounters driver = engine == nullptr ? DriverCounters() : engine->driver_counters();
   return {{"reads", counters.reads},
           {"writes", counters.writes},
           {"read_bytes", counters.read_bytes},
@@ -52,7 +53,12 @@ Json counters_of(const EncryptedImage& image) {
           {"chunks_by_workers", counters.chunks_by_workers},
           {"read_errors", counters.read_errors},
           {"write_errors", counters.write_errors},
-          {"flush_errors", counters.flush_errors}};
+          {"flush_errors", counters.flush_errors},
+          {"driver_operations", driver.operations},
+          {"driver_bytes", driver.bytes},
+          {"driver_software_bytes", driver.software_bytes},
+          {"driver_fallbacks", driver.fallbacks},
+          {"driver_quarantines", driver.quarantines}};
 }
 
 Json limits_of(const EncryptedImage& image) {
@@ -121,7 +127,7 @@ std::string DaemonStatus::answer(const std::string& request) {
   status.update(limits_of(*image_));
   status["in_flight"] = image_->in_flight();
   status["uptime_seconds"] = std::chrono::duration_cast<std::chrono::seconds>(uptime).count();
-  status["counters"] = counters_of(*image_);
+  status["counters"] = counters_of(*image_, engine_.get());
   const Status flush = image_->flush_state();
   status["flush"] = flush ? "ok" : "failed";
   if (!flush) {
@@ -133,6 +139,7 @@ std::string DaemonStatus::answer(const std::string& request) {
 void DaemonStatus::detach() {
   const std::lock_guard lock(mutex_);
   image_ = nullptr;
+  engine_.reset();
 }
 
 std::optional<ServedPlace> served_place(const std::string& answer) {

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "core/cipher_engine.h"
 #include "core/encrypted_image.h"
 #include "core/result.h"
 
@@ -25,8 +27,10 @@ class DaemonStatus {
     unsigned session_threads = 0;
   };
 
-  // `image` lives until detach().
-  DaemonStatus(EncryptedImage& image, Facts facts) : image_(&image), facts_(std::move(facts)) {}
+  // `image` lives until detach(). `engine` is what it ciphers with, held until then too.
+  DaemonStatus(EncryptedImage& image, Facts facts,
+               std::shared_ptr<const CipherEngine> engine = nullptr)
+      : image_(&image), engine_(std::move(engine)), facts_(std::move(facts)) {}
 
   // The answer to one request line: "status" or "set". Waits for no I/O. May throw bad_alloc.
   std::string answer(const std::string& request);
@@ -36,7 +40,8 @@ class DaemonStatus {
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
-  EncryptedImage* image_;  // guarded by mutex_; null once detached
+  EncryptedImage* image_;                       // guarded by mutex_; null once detached
+  std::shared_ptr<const CipherEngine> engine_;  // guarded by mutex_; may be null
   const Facts facts_;
 };
 

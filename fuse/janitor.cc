@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <type_traits>
 
 #include <fcntl.h>
@@ -22,7 +23,9 @@
 namespace cryptimg {
 namespace {
 
-enum class Command : std::uint32_t { watch, unmount, unmount_lazily };
+enum class Command : std::uint32_t { watch, unmount, unmount_lazily, list_holders };
+
+constexpr std::size_t kMaxHoldersBytes = 16384;
 
 struct Message {
   Command command = Command::watch;
@@ -66,17 +69,45 @@ bool on_top(const WatchedMount& watched) {
          answer.stx_dev_minor == watched.device_minor;
 }
 
-bool is_mounted(const WatchedMount& watched) {
+std::optional<MountEntry> entry_of(const WatchedMount& watched) {
   const auto mounts = list_mounts();
-  return mounts && std::any_of(mounts->begin(), mounts->end(), [&](const MountEntry& entry) {
-           return entry.device_major == watched.device_major &&
-                  entry.device_minor == watched.device_minor &&
-                  entry.mountpoint == watched.mountpoint;
-         });
+  if (!mounts) {
+    return std::nullopt;
+  }
+  const auto found = std::find_if(mounts->begin(), mounts->end(), [&](const MountEntry& entry) {
+    return entry.device_major == watched.device_major &&
+           entry.device_minor == watched.device_minor && entry.mountpoint == watched.mountpoint;
+  });
+  return found == mounts->end() ? std::nullopt : std::optional(*found);
+}
+
+// Who holds it; `daemon` is not meant.
+std::vector<std::string> holders_of(const WatchedMount& watched, pid_t daemon) {
+  const auto entry = entry_of(watched);
+  std::vector<std::string> holders = entry ? find_holders(*entry) : std::vector<std::string>();
+  const std::string self = "process " + std::to_string(daemon) + " ";
+  std::erase_if(holders, [&](const std::string& holder) { return holder.rfind(self, 0) == 0; });
+  return holders;
+}
+
+// Each ended by a zero byte, as many as fit.
+bool send_holders(int socket, const std::vector<std::string>& holders) {
+  std::string text(1, '\0');  // a message of no bytes would be the end
+  for (const std::string& holder : holders) {
+    if (text.size() + holder.size() + 1 > kMaxHoldersBytes) {
+      break;
+    }
+    text.append(holder).push_back('\0');
+  }
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(text.size());
 }
 
 Answer unmount_watched(const WatchedMount& watched, bool lazy) {
-  if (watched.device_minor == 0 || !is_mounted(watched)) {
+  if (watched.device_minor == 0 || !entry_of(watched)) {
     return {};
   }
   if (!on_top(watched)) {
@@ -117,6 +148,12 @@ void run_janitor(int socket, const std::string& mountpoint) {
   Message message;
   while (receive(socket, message)) {
     Answer answer;
+    if (message.command == Command::list_holders) {
+      if (!send_holders(socket, holders_of(watched, ::getppid()))) {
+        break;
+      }
+      continue;
+    }
     if (message.command == Command::watch) {
       watched.device_major = message.device_major;
       watched.device_minor = message.device_minor;
@@ -180,12 +217,34 @@ Status Janitor::watch(std::uint32_t device_major, std::uint32_t device_minor) {
 Status Janitor::unmount(bool lazy) {
   const Message message{lazy ? Command::unmount_lazily : Command::unmount, 0, 0};
   const Result<Answer> asked = ask(socket_.get(), message);
+  if (!asked && !has_fallback_) {
+    return tl::unexpected(asked.error());
+  }
   const Answer answer = asked ? *asked : unmount_watched(watched_, lazy);
   if (!answer.ok) {
     return answer.os_errno != 0 ? fail(answer.code, std::strerror(answer.os_errno), answer.os_errno)
                                 : fail(answer.code, "fusermount3 failed");
   }
   return {};
+}
+
+std::vector<std::string> Janitor::holders() {
+  std::string text(kMaxHoldersBytes, '\0');
+  ssize_t got = -1;
+  if (send(socket_.get(), Message{Command::list_holders, 0, 0})) {
+    do {
+      got = ::recv(socket_.get(), text.data(), text.size(), 0);
+    } while (got < 0 && errno == EINTR);
+  }
+  if (got <= 0) {
+    return has_fallback_ ? holders_of(watched_, ::getpid()) : std::vector<std::string>();
+  }
+  text.resize(static_cast<std::size_t>(got));
+  std::vector<std::string> holders;
+  for (std::size_t at = 1; at < text.size(); at += holders.back().size() + 1) {
+    holders.emplace_back(text.c_str() + at);
+  }
+  return holders;
 }
 
 }  // namespace cryptimg

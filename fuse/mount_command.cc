@@ -27,6 +27,7 @@
 #include "fuse/commands.h"
 #include "fuse/daemon.h"
 #include "fuse/mountpoint.h"
+#include "fuse/sandbox.h"
 
 namespace cryptimg {
 namespace {
@@ -54,6 +55,7 @@ Status check_not_key_file(const MountOptions& options, const std::string& mountp
 Result<DaemonPlan> make_plan(const MountOptions& options) {
   DaemonPlan plan;
   plan.options = options;
+  plan.options.sandbox = options.sandbox && has_sandbox();
   CRYPTIMG_ASSIGN_OR_RETURN(plan.container, absolute_path(options.container));
   CRYPTIMG_ASSIGN_OR_RETURN(const Mountpoint mountpoint,
                             prepare_mountpoint(options.mountpoint, plan.container));
@@ -158,11 +160,13 @@ ExitCode run_behind(const DaemonPlan& plan, UniqueFd pipe, pid_t parent) {
   std::vector<int> inherited = other_descriptors(pipe.get());
   // The listing's own descriptor is closed by now.
   std::erase_if(inherited, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
-  const ExitCode code = run_daemon(plan, [&](std::uint32_t sector_size_bytes) {
-    detach_from_caller(inherited);
+  DaemonHooks hooks;
+  hooks.on_serving = [&](std::uint32_t /*sector_size_bytes*/) { detach_from_caller(inherited); };
+  hooks.on_ready = [&](std::uint32_t sector_size_bytes) {
     send_outcome(pipe.get(), {ExitCode::ok, sector_size_bytes});
     pipe.reset();
-  });
+  };
+  const ExitCode code = run_daemon(plan, hooks);
   if (pipe.valid()) {
     send_outcome(pipe.get(), {code, 0});
   }
@@ -200,8 +204,12 @@ ExitCode run_mount(const MountOptions& options) {
     return report(plan.error());
   }
   if (options.foreground) {
-    return run_daemon(
-        *plan, [&plan](std::uint32_t sector_size_bytes) { print_hint(*plan, sector_size_bytes); });
+    DaemonHooks hooks;
+    hooks.on_serving = [&](std::uint32_t sector_size_bytes) {
+      print_hint(*plan, sector_size_bytes);
+    };
+    hooks.on_ready = [](std::uint32_t /*sector_size_bytes*/) {};
+    return run_daemon(*plan, hooks);
   }
 
   std::array<int, 2> ends{};

@@ -12,6 +12,7 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include "core/cipher_engine.h"
 #include "fuse/sizes.h"
 
 namespace cryptimg {
@@ -115,6 +116,10 @@ bool set_flag(MountOptions& options, const std::string& name) {
     options.default_permissions = true;
   } else if (name == "foreground") {
     options.foreground = true;
+  } else if (name == "no-sandbox") {
+    options.sandbox = false;
+  } else if (name == "allow-costly-kdf") {
+    options.allow_costly_kdf = true;
   } else {
     return false;
   }
@@ -186,12 +191,25 @@ Status set_mount_option(MountOptions& options, std::string_view name, const std:
       return bad_value(name, value, "trace, debug, info, warning, error, critical or off");
     }
     options.log_level = value;
+  } else if (name == "offload-unit") {
+    if (value != "extent" && value != "sector") {
+      return bad_value(name, value, "extent or sector");
+    }
+    options.offload_by_sector = value == "sector";
   } else if (value.empty()) {
     return fail(Errc::invalid_argument, std::string(name) + " must not be empty");
   } else if (name == "key-file") {
     options.key_file = value;
   } else if (name == "header") {
     options.header = value;
+  } else if (name == "require-cipher") {
+    const auto spec = parse_cipher_name(value);
+    if (!spec) {
+      return bad_value(name, value, "a cipher that is served, such as aes-xts-plain64");
+    }
+    options.require_cipher = value;
+  } else if (name == "uuid") {
+    options.uuid = value;
   } else if (name == "engine") {
     options.engine = value;
   } else if (name == "log-file") {

@@ -22,8 +22,13 @@ struct MountOptions {
   bool read_only = false;
   std::optional<std::string> key_file;  // "-": all of stdin
   std::optional<std::string> header;
-  std::optional<int> keyslot;  // only this one is tried
+  std::optional<int> keyslot;     // only this one is tried
+  bool allow_costly_kdf = false;  // derive keys whatever the header asks for
+  // What the header must say, or it is not this container.
+  std::optional<std::string> require_cipher;
+  std::optional<std::string> uuid;
   std::string engine = "auto";
+  bool offload_by_sector = false;             // engine afalg: an operation for each sector
   std::optional<unsigned> workers;            // default: cores - 1, the session threads cipher too
   std::uint32_t max_read_size_bytes = 0;      // 0: 131072
   std::uint32_t max_write_size_bytes = 0;     // 0: 131072
@@ -31,6 +36,7 @@ struct MountOptions {
   std::uint32_t max_extent_bytes = 1U << 20;  // of which at most so long
   std::uint32_t readahead_bytes = 4U << 20;   // memory for reading ahead; 0: off
   bool foreground = false;                    // no daemon; the log goes to stderr
+  bool sandbox = true;                        // see fuse/sandbox.h
   std::optional<std::string> log_file;        // instead of syslog
   std::string log_level = "info";
   // From -o; see fuse(8). Without uid, gid and umask the image is the mounting user's alone.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Installs what the tests need, builds, and runs all of them; see tests/README.md.
-#   tests/run.sh            dev build: everything; asan build: unit, engines, mount; tsan build: unit, engines
+#   tests/run.sh            dev build: everything; asan build: unit, engines, fuzz, mount; tsan build: unit, engines
 #   tests/run.sh --quick    the dev build only
 #   tests/run.sh --tidy     clang-tidy over every source, and nothing else
 # The last line is "N passed, N failed, N skipped". Exit 1 on any failure; under CI=true also on a
@@ -94,7 +94,7 @@ build dev
 run_tests dev
 if [ $mode = full ]; then
   build asan
-  run_tests asan -L '^(unit|engines|mount)$'
+  run_tests asan -L '^(unit|engines|fuzz|mount)$'
   build tsan in_process_tests
   run_tests tsan -L '^(unit|engines)$'
 fi

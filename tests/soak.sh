@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What is too long for tests/run.sh: the model (tests/model) with new seeds, over every cipher, key size
-# and sector size, and after each ten of those every mount test and those of damaged headers once more,
-# with CRYPTIMG_SOAK=1, which makes some of them exhaustive.
+# and sector size, and after each ten of those every mount and guest test and those of damaged headers and
+# power cuts once more, with CRYPTIMG_SOAK=1, which makes some of them exhaustive and gives others new seeds.
 #   tests/soak.sh [HOURS [PRESET]]     default: 1 hour, with the dev build; asan is the other useful one
 # A failure's output is printed whole, with its seed. The last lines are a dated summary; exit 1 if
 # anything failed. Nothing is left behind.
@@ -88,7 +88,7 @@ other_tests() {
   ctest --test-dir "$build" --show-only=json-v1 | jq -r '.tests[]
     | (reduce .properties[] as $p ({}; .[$p.name] = $p.value)) as $properties
     | select($properties.LABELS != null and (($properties.LABELS | any(IN("unit", "engines", "lint")) | not)
-        or (.name | startswith("ContainerDamage."))))
+        or (.name | test("^ContainerDamage[.]|PowerCut"))))
     | [.name, (($properties.ENVIRONMENT // []) | join("\u001f")), (.command | join("\u001f"))] | join("\t")'
 }
 

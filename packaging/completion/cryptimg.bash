@@ -12,12 +12,13 @@ _cryptimg() {
   else
     case $previous in
       --type) words='luks2 luks1' ;;
-      --cipher | -c) words='aes-xts-plain64 aes-xts-plain aes-cbc-essiv:sha256 aes-cbc-plain64 aes-cbc-plain' ;;
+      --cipher | -c | --require-cipher) words='aes-xts-plain64 aes-xts-plain aes-cbc-essiv:sha256 aes-cbc-plain64 aes-cbc-plain' ;;
       --key-size) words='128 192 256 512' ;;
       --sector-size) words='512 1024 2048 4096' ;;
       --pbkdf) words='argon2id argon2i pbkdf2' ;;
       --coalesce) words='on off' ;;
       --log-level) words='trace debug info warning error critical off' ;;
+      --offload-unit) words='extent sector' ;;
       --engine)
         words="auto $(cryptimg --version 2>/dev/null | sed -n 's/^engines: *//p')"
         ;;
@@ -35,8 +36,9 @@ _cryptimg() {
                 --pbkdf-force-iterations --iter-time --key-file --header --label --uuid --from --preallocate --force'
               ;;
             mount)
-              words='--readonly --key-file --header --key-slot --engine --workers --max-read-size --max-write-size
-                --coalesce --max-extent --readahead --foreground --log-file --log-level -o'
+              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine
+                --offload-unit --workers --max-read-size --max-write-size --coalesce --max-extent --readahead
+                --foreground --no-sandbox --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;
             status | engines) words='--json' ;;

@@ -193,6 +193,27 @@ mount_image() {
   shift
   [ $# = 0 ] || shift
   expect_exit 0 "$CRYPTIMG" mount --key-file "$key" "$@" "$container" "$mountpoint"
+  case " $* " in
+    *no-sandbox*) ;;
+    *) expect_sandbox "$mountpoint" ;;
+  esac
+}
+# expect_sandbox MOUNTPOINT: every thread of the daemon that was told to mount there is confined, as the
+# kernel says. Builds with sanitizers have no sandbox, nor has a kernel without the means.
+expect_sandbox() {
+  local pid words task line found=
+  [ -z "${CRYPTIMG_SANITIZED:-}" ] && [ -e /proc/sys/kernel/seccomp/actions_avail ] || return 0
+  for pid in $(our_daemons); do
+    { mapfile -d '' -t words <"/proc/$pid/cmdline"; } 2>/dev/null || continue
+    [[ " ${words[*]} " == *" $1 "* && $(cat "/proc/$pid/comm") != cryptimg-jan ]] || continue
+    for task in "/proc/$pid/task"/*; do
+      for line in 'NoNewPrivs:.1' 'Seccomp:.2' 'CapInh:.0*' 'CapPrm:.0*' 'CapEff:.0*' 'CapAmb:.0*'; do
+        grep -qx "$line" "$task/status" || fail "not in the sandbox: $line in $(cat "$task/status")"
+      done
+    done
+    found=yes
+  done
+  [ -n "$found" ] || fail "no daemon that mounted on $1"
 }
 umount_image() {
   expect_exit 0 "$CRYPTIMG" umount "${1:-$mnt}"

@@ -3,7 +3,8 @@
 """Edits the JSON of a LUKS2 header, in both copies, with valid checksums.
 
 fix_segment_size.py FILE BYTES         gives segment 0 a fixed size
-fix_segment_size.py FILE KEY=VALUE...  sets members of segment 0 (JSON values)
+fix_segment_size.py FILE KEY=VALUE...  sets members of segment 0 (JSON values), or, where KEY has
+                                       dots, of the whole: keyslots.0.kdf.iterations=7
 
 This is what an attacker who can write to the file can do too: nothing here needs a key.
 """
@@ -16,7 +17,12 @@ def edit(data, start, members):
     header_bytes = int.from_bytes(data[start + 8:start + 16], "big")
     area = data[start + 4096:start + header_bytes]
     metadata = json.loads(area[:area.index(b"\0")])
-    metadata["segments"]["0"].update(members)
+    for name, value in members.items():
+        *path, last = name.split(".") if "." in name else ("segments", "0", name)
+        target = metadata
+        for step in path:
+            target = target.setdefault(step, {})
+        target[last] = value
     text = json.dumps(metadata, separators=(",", ":")).encode()
     data[start + 4096:start + header_bytes] = text.ljust(header_bytes - 4096, b"\0")
     data[start + 448:start + 512] = bytes(64)

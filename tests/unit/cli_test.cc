@@ -117,6 +117,8 @@ TEST(Cli, MountWithEveryOption) {
                                              "7",
                                              "--engine",
                                              "openssl",
+                                             "--offload-unit",
+                                             "sector",
                                              "--workers",
                                              "3",
                                              "--max-read-size",
@@ -147,6 +149,7 @@ TEST(Cli, MountWithEveryOption) {
   EXPECT_EQ(options.header, "h");
   EXPECT_EQ(options.keyslot, 7);
   EXPECT_EQ(options.engine, "openssl");
+  EXPECT_TRUE(options.offload_by_sector);
   EXPECT_EQ(options.workers, 3U);
   EXPECT_EQ(options.max_read_size_bytes, 65536U);
   EXPECT_EQ(options.max_write_size_bytes, 4096U);
@@ -159,6 +162,21 @@ TEST(Cli, MountWithEveryOption) {
   EXPECT_TRUE(options.allow_other);
   EXPECT_EQ(options.uid, 5U);
   EXPECT_EQ(options.umask, 027U);
+}
+
+TEST(Cli, MountsGuards) {
+  const auto options =
+      parsed<MountOptions>({"mount", "c", "m", "--require-cipher", "aes-xts-plain64", "--uuid",
+                            "1-2", "--allow-costly-kdf", "--no-sandbox"});
+  EXPECT_EQ(options.require_cipher, "aes-xts-plain64");
+  EXPECT_EQ(options.uuid, "1-2");
+  EXPECT_TRUE(options.allow_costly_kdf);
+  EXPECT_FALSE(options.sandbox);
+  const auto by_word = parsed<MountOptions>({"mount", "c", "m", "-o", "no-sandbox"});
+  EXPECT_FALSE(by_word.sandbox);
+  EXPECT_FALSE(by_word.allow_costly_kdf);
+  const auto plain = parsed<MountOptions>({"mount", "c", "m"});
+  EXPECT_TRUE(plain.sandbox);
 }
 
 TEST(Cli, MountsOwnOptionsWinOverWords) {

@@ -40,12 +40,15 @@ TEST(MountWords, FusesOwn) {
 
 TEST(MountWords, EachLongOption) {
   const MountOptions options = parsed(
-      "key-file=/k,header=/h,key-slot=3,engine=openssl,workers=0,max-read-size=64K,"
-      "max_write_size=4096,log-file=/l,log-level=debug,foreground,readonly");
+      "key-file=/k,header=/"
+      "h,key-slot=3,engine=openssl,offload-unit=sector,workers=0,max-read-size=64K,"
+      "max_write_size=4096,log-file=/l,log-level=debug,foreground,readonly,"
+      "require-cipher=aes-cbc-essiv:sha256,uuid=1-2,no-sandbox,allow-costly-kdf");
   EXPECT_EQ(options.key_file, "/k");
   EXPECT_EQ(options.header, "/h");
   EXPECT_EQ(options.keyslot, 3);
   EXPECT_EQ(options.engine, "openssl");
+  EXPECT_TRUE(options.offload_by_sector);
   EXPECT_EQ(options.workers, 0U);
   EXPECT_EQ(options.max_read_size_bytes, 65536U);
   EXPECT_EQ(options.max_write_size_bytes, 4096U);
@@ -53,6 +56,12 @@ TEST(MountWords, EachLongOption) {
   EXPECT_EQ(options.log_level, "debug");
   EXPECT_TRUE(options.foreground);
   EXPECT_TRUE(options.read_only);
+  EXPECT_EQ(options.require_cipher, "aes-cbc-essiv:sha256");
+  EXPECT_EQ(options.uuid, "1-2");
+  EXPECT_FALSE(options.sandbox);
+  EXPECT_TRUE(options.allow_costly_kdf);
+  EXPECT_TRUE(parsed("").sandbox);
+  EXPECT_FALSE(parsed("").allow_costly_kdf);
 }
 
 TEST(MountWords, HowRequestsAreMergedAndReadAhead) {
@@ -93,6 +102,7 @@ TEST(MountWords, TheLaterWordWins) {
   EXPECT_FALSE(parsed("ro,rw").read_only);
   EXPECT_TRUE(parsed("rw,ro").read_only);
   EXPECT_EQ(parsed("workers=1,workers=2").workers, 2U);
+  EXPECT_FALSE(parsed("offload-unit=sector,offload-unit=extent").offload_by_sector);
 }
 
 TEST(MountWords, OwnersHaveNames) {
@@ -140,7 +150,8 @@ TEST(MountWords, ValuesOutOfRangeAreRefusedNamingTheOption) {
   for (const char* text :
        {"uid=x", "uid=4294967295", "gid=-1", "umask=9", "umask=1000", "workers=", "workers=257",
         "key-slot=32", "key-slot=-1", "max-read-size=2G", "max-write-size=1.5K", "log-level=loud",
-        "key-file=", "engine=", "header=", "log-file="}) {
+        "require-cipher=aes", "uuid=", "key-file=", "engine=", "offload-unit=page",
+        "header=", "log-file="}) {
     const std::string option = std::string(text).substr(0, std::string(text).find('='));
     EXPECT_EQ(refusal(text).substr(0, option.size()), option) << text;
   }

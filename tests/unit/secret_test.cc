@@ -39,6 +39,22 @@ TEST(SecretTest, CopyHoldsTheSameBytesElsewhere) {
             static_cast<const void*>(secret->bytes().data()));
 }
 
+TEST(SecretTest, AChildOfAForkFindsZeros) {
+  const Secret secret = Secret::copy_of(kBytes).value();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Bytes bytes = secret.bytes();
+    const bool is_clean =
+        std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+    ::_exit(is_clean ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(equal(secret.bytes(), kBytes));
+}
+
 TEST(SecretTest, EmptyOnesWork) {
   Secret none;
   EXPECT_TRUE(none.empty());
