@@ -45,6 +45,10 @@ class BlockDevice {
   virtual timespec modified_time() noexcept = 0;
 };
 
+// How a file device reads: out of a mapping of the page cache where the data is there (view()), or
+// always by pread.
+enum class BackingIo : std::uint8_t { mapped, buffered };
+
 // A device over [data_offset_bytes, data_offset_bytes + size_bytes) of an open file or block
 // device. Owns the descriptor, and those in `kept`, which are only held as long (for their locks).
 // Retries EINTR and finishes short transfers. `size_bytes` bounds the range that is served, whether
@@ -52,6 +56,7 @@ class BlockDevice {
 // everything is io. REQUIRES: the end fits into off_t.
 std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_offset_bytes,
                                               std::uint64_t size_bytes,
+                                              BackingIo io = BackingIo::mapped,
                                               std::vector<UniqueFd> kept = {});
 
 }  // namespace cryptimg

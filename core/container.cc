@@ -216,10 +216,10 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
                   : std::string("no keyslot opens with this passphrase or key file"));
 }
 
-std::unique_ptr<BlockDevice> Container::take_device() {
+std::unique_ptr<BlockDevice> Container::take_device(BackingIo io) {
   assert(impl_->opened.data.fd.valid());
   return make_file_device(std::move(impl_->opened.data.fd), info().data_offset_bytes,
-                          info().image_size_bytes, std::move(impl_->opened.data.backing));
+                          info().image_size_bytes, io, std::move(impl_->opened.data.backing));
 }
 
 }  // namespace cryptimg

@@ -103,7 +103,7 @@ class Container {
 
   // The data segment. Call once, after unlock; takes the data descriptor, and the lock with it, out
   // of this Container.
-  std::unique_ptr<BlockDevice> take_device();
+  std::unique_ptr<BlockDevice> take_device(BackingIo io = BackingIo::mapped);
 
  private:
   struct Impl;

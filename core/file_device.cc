@@ -31,7 +31,7 @@ std::int64_t nanoseconds(const timespec& time) {
 
 class FileDevice final : public BlockDevice {
  public:
-  FileDevice(UniqueFd file, std::uint64_t data_offset_bytes, std::uint64_t size_bytes,
+  FileDevice(UniqueFd file, std::uint64_t data_offset_bytes, std::uint64_t size_bytes, BackingIo io,
              std::vector<UniqueFd> kept)
       : file_(std::move(file)),
         kept_(std::move(kept)),
@@ -39,7 +39,9 @@ class FileDevice final : public BlockDevice {
         size_bytes_(size_bytes) {
     struct stat status {};
     is_block_device_ = ::fstat(file_.get(), &status) == 0 && S_ISBLK(status.st_mode);
-    mapping_ = MappedFile::create(file_.get(), data_offset_bytes, size_bytes);
+    if (io == BackingIo::mapped) {
+      mapping_ = MappedFile::create(file_.get(), data_offset_bytes, size_bytes);
+    }
   }
 
   Status read(std::uint64_t offset_bytes, MutableBytes target) noexcept override {
@@ -176,9 +178,9 @@ class FileDevice final : public BlockDevice {
 }  // namespace
 
 std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_offset_bytes,
-                                              std::uint64_t size_bytes,
+                                              std::uint64_t size_bytes, BackingIo io,
                                               std::vector<UniqueFd> kept) {
-  return std::make_unique<FileDevice>(std::move(file), data_offset_bytes, size_bytes,
+  return std::make_unique<FileDevice>(std::move(file), data_offset_bytes, size_bytes, io,
                                       std::move(kept));
 }
 

@@ -3,6 +3,7 @@
 // The helper's own process: a thread a lane, which does operations, and the first thread, which
 // opens and closes transforms and ends the process when its owner is gone.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <map>
@@ -12,9 +13,11 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engines/afalg_protocol.h"
@@ -162,6 +165,10 @@ void leave_owner(const HelperProcess& process) {
   ::prctl(PR_SET_NAME, "cryptimg-afalg");
   ::prctl(PR_SET_PDEATHSIG, 0);
   ::prctl(PR_SET_DUMPABLE, 0);
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  __user_cap_header_struct version = {_LINUX_CAPABILITY_VERSION_3, 0};
+  const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none_held = {};
+  ::syscall(SYS_capset, &version, none_held.data());
   const rlimit none = {0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   sigset_t all;

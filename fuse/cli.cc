@@ -238,6 +238,7 @@ void add_mount(Parser& parser, MountLine& line) {
   value("--max-extent", "max-extent", "SIZE", "Of which at most so long; default: 1M, the most");
   value("--readahead", "readahead", "SIZE",
         "Memory for deciphering ahead of sequential readers; 0: off; default: 4M");
+  value("--backing-io", "backing-io", "MODE", "mapped (default) or buffered: how to read");
   app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
   app.add_flag_callback(
       "--no-sandbox", [&options] { options.sandbox = false; },

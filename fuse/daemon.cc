@@ -108,8 +108,8 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
 
   const ImageOptions image = image_options(options, container.info().image_size_bytes);
   return start_threads(options.sandbox, [&] {
-    return EncryptedImage::create(container.take_device(), *mount.engine, spec, key, image,
-                                  session_threads());
+    return EncryptedImage::create(container.take_device(options.backing_io), *mount.engine, spec,
+                                  key, image, session_threads());
   });
 }
 

@@ -182,6 +182,11 @@ Status set_mount_option(MountOptions& options, std::string_view name, const std:
       return bad_value(name, value, "on or off");
     }
     options.coalesce = value == "on";
+  } else if (name == "backing-io") {
+    if (value != "mapped" && value != "buffered") {
+      return bad_value(name, value, "mapped or buffered");
+    }
+    options.backing_io = value == "mapped" ? BackingIo::mapped : BackingIo::buffered;
   } else if (name == "max-extent") {
     CRYPTIMG_ASSIGN_OR_RETURN(options.max_extent_bytes, extent_option(name, value));
   } else if (name == "readahead") {

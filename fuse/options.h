@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "core/block_device.h"
 #include "core/container.h"
 
 namespace cryptimg {
@@ -35,9 +36,10 @@ struct MountOptions {
   bool coalesce = true;                       // requests that are queued together become one extent
   std::uint32_t max_extent_bytes = 1U << 20;  // of which at most so long
   std::uint32_t readahead_bytes = 4U << 20;   // memory for reading ahead; 0: off
-  bool foreground = false;                    // no daemon; the log goes to stderr
-  bool sandbox = true;                        // see fuse/sandbox.h
-  std::optional<std::string> log_file;        // instead of syslog
+  BackingIo backing_io = BackingIo::mapped;
+  bool foreground = false;              // no daemon; the log goes to stderr
+  bool sandbox = true;                  // see fuse/sandbox.h
+  std::optional<std::string> log_file;  // instead of syslog
   std::string log_level = "info";
   // From -o; see fuse(8). Without uid, gid and umask the image is the mounting user's alone.
   bool allow_other = false;  // also turns default_permissions on

@@ -17,6 +17,7 @@ _cryptimg() {
       --sector-size) words='512 1024 2048 4096' ;;
       --pbkdf) words='argon2id argon2i pbkdf2' ;;
       --coalesce) words='on off' ;;
+      --backing-io) words='mapped buffered' ;;
       --log-level) words='trace debug info warning error critical off' ;;
       --offload-unit) words='extent sector' ;;
       --engine)
@@ -37,7 +38,7 @@ _cryptimg() {
               ;;
             mount)
               words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine
-                --offload-unit --workers --max-read-size --max-write-size --coalesce --max-extent --readahead
+                --offload-unit --workers --max-read-size --max-write-size --coalesce --max-extent --readahead --backing-io
                 --foreground --no-sandbox --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;

@@ -90,8 +90,8 @@ class FileDeviceFault : public ::testing::Test {
     fd_ = UniqueFd(::memfd_create("container", MFD_CLOEXEC));
     ASSERT_TRUE(fd_.valid());
     ASSERT_EQ(::ftruncate(fd_.get(), kDataOffset + kSize), 0);
-    device_ =
-        make_file_device(UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)), kDataOffset, kSize);
+    device_ = make_file_device(UniqueFd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)), kDataOffset, kSize,
+                               BackingIo::buffered);
     content_.resize(kSize);
     model::fill(content_, 1);
     ASSERT_TRUE(device_->write(0, content_));

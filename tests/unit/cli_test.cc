@@ -197,7 +197,7 @@ TEST(Cli, WhatIsMergedAndReadAheadIsChosenAtTheMount) {
   EXPECT_EQ(options.max_extent_bytes, 131072U);
   EXPECT_EQ(options.readahead_bytes, 0U);
   const std::string help = parsed<ShowText>({"mount", "--help"}).text;
-  for (const char* option : {"--coalesce", "--max-extent", "--readahead"}) {
+  for (const char* option : {"--coalesce", "--max-extent", "--readahead", "--backing-io"}) {
     EXPECT_TRUE(says(help, option)) << help;
     EXPECT_TRUE(says(refusal({"mount", "c", "m", option, "x"}), option));
     EXPECT_TRUE(says(refusal({"mount", "c", "m", option}), option));
