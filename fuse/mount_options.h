@@ -13,8 +13,9 @@
 namespace cryptimg {
 
 // Sets the long option `name` (without dashes) that takes a value: key-file, header, key-slot,
-// require-cipher, uuid, engine, workers, max-read-size, max-write-size, log-file, log-level.
-// invalid_argument, naming the option, where the value does not fit or there is no such option.
+// require-cipher, uuid, engine, offload-unit, workers, max-read-size, max-write-size, coalesce,
+// max-extent, readahead, backing-io, log-file, log-level. invalid_argument, naming the option,
+// where the value does not fit or there is no such option.
 Status set_mount_option(MountOptions& options, std::string_view name, const std::string& value);
 
 // Applies the text of -o: words between commas; a backslash takes the next character as it is, so

@@ -16,6 +16,8 @@ _cryptimg() {
       --key-size) words='128 192 256 512' ;;
       --sector-size) words='512 1024 2048 4096' ;;
       --pbkdf) words='argon2id argon2i pbkdf2' ;;
+      --coalesce) words='on off' ;;
+      --backing-io) words='mapped buffered' ;;
       --log-level) words='trace debug info warning error critical off' ;;
       --offload-unit) words='extent sector' ;;
       --engine)
@@ -23,7 +25,7 @@ _cryptimg() {
         ;;
       -o) words='ro rw allow_other allow_root default_permissions uid= gid= umask=' ;;
       --size | -s | --pbkdf-memory | --pbkdf-parallel | --pbkdf-force-iterations | --iter-time | -i | --label | \
-        --uuid | --key-slot | -S | --workers | --max-read-size | --max-write-size)
+        --uuid | --key-slot | -S | --workers | --max-read-size | --max-write-size | --max-extent | --readahead)
         return 0
         ;;
       --key-file | -d | --header | --from | --log-file) ;;
@@ -35,7 +37,8 @@ _cryptimg() {
                 --pbkdf-force-iterations --iter-time --key-file --header --label --uuid --from --preallocate --force'
               ;;
             mount)
-              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine --offload-unit --coalesce --max-extent --readahead --backing-io --workers --max-read-size --max-write-size
+              words='--readonly --key-file --header --key-slot --require-cipher --uuid --allow-costly-kdf --engine
+                --offload-unit --workers --max-read-size --max-write-size --coalesce --max-extent --readahead --backing-io
                 --foreground --no-sandbox --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;

@@ -125,6 +125,12 @@ TEST(Cli, MountWithEveryOption) {
                                              "64K",
                                              "--max-write-size",
                                              "4096",
+                                             "--coalesce",
+                                             "off",
+                                             "--max-extent",
+                                             "64K",
+                                             "--readahead",
+                                             "16M",
                                              "-f",
                                              "--log-file",
                                              "l",
@@ -147,6 +153,9 @@ TEST(Cli, MountWithEveryOption) {
   EXPECT_EQ(options.workers, 3U);
   EXPECT_EQ(options.max_read_size_bytes, 65536U);
   EXPECT_EQ(options.max_write_size_bytes, 4096U);
+  EXPECT_FALSE(options.coalesce);
+  EXPECT_EQ(options.max_extent_bytes, 65536U);
+  EXPECT_EQ(options.readahead_bytes, 16777216U);
   EXPECT_TRUE(options.foreground);
   EXPECT_EQ(options.log_file, "l");
   EXPECT_EQ(options.log_level, "debug");
@@ -175,6 +184,24 @@ TEST(Cli, MountsOwnOptionsWinOverWords) {
       parsed<MountOptions>({"mount", "c", "m", "-r", "--workers", "1", "-o", "rw,workers=2"});
   EXPECT_TRUE(options.read_only);
   EXPECT_EQ(options.workers, 1U);
+}
+
+TEST(Cli, WhatIsMergedAndReadAheadIsChosenAtTheMount) {
+  const auto defaults = parsed<MountOptions>({"mount", "c", "m"});
+  EXPECT_TRUE(defaults.coalesce);
+  EXPECT_EQ(defaults.max_extent_bytes, 1048576U);
+  EXPECT_EQ(defaults.readahead_bytes, 4194304U);
+  const auto options = parsed<MountOptions>({"mount", "c", "m", "--coalesce=on", "--readahead", "0",
+                                             "-o", "coalesce=off,readahead=8M,max-extent=128K"});
+  EXPECT_TRUE(options.coalesce);
+  EXPECT_EQ(options.max_extent_bytes, 131072U);
+  EXPECT_EQ(options.readahead_bytes, 0U);
+  const std::string help = parsed<ShowText>({"mount", "--help"}).text;
+  for (const char* option : {"--coalesce", "--max-extent", "--readahead", "--backing-io"}) {
+    EXPECT_TRUE(says(help, option)) << help;
+    EXPECT_TRUE(says(refusal({"mount", "c", "m", option, "x"}), option));
+    EXPECT_TRUE(says(refusal({"mount", "c", "m", option}), option));
+  }
 }
 
 TEST(Cli, AHelperOfMountTakesItsArguments) {

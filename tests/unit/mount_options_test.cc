@@ -64,6 +64,44 @@ TEST(MountWords, EachLongOption) {
   EXPECT_FALSE(parsed("").allow_costly_kdf);
 }
 
+TEST(MountWords, HowRequestsAreMergedAndReadAhead) {
+  const MountOptions defaults = parsed("");
+  EXPECT_TRUE(defaults.coalesce);
+  EXPECT_EQ(defaults.max_extent_bytes, 1048576U);
+  EXPECT_EQ(defaults.readahead_bytes, 4194304U);
+  const MountOptions options = parsed("coalesce=off,max-extent=64K,readahead=16M");
+  EXPECT_FALSE(options.coalesce);
+  EXPECT_EQ(options.max_extent_bytes, 65536U);
+  EXPECT_EQ(options.readahead_bytes, 16777216U);
+  EXPECT_TRUE(parsed("coalesce=off,coalesce=on").coalesce);
+  EXPECT_EQ(defaults.backing_io, BackingIo::mapped);
+  EXPECT_EQ(parsed("backing-io=buffered").backing_io, BackingIo::buffered);
+  EXPECT_EQ(parsed("backing-io=buffered,backing-io=mapped").backing_io, BackingIo::mapped);
+  EXPECT_EQ(parsed("max-extent=4096").max_extent_bytes, 4096U);
+  EXPECT_EQ(parsed("max-extent=1M").max_extent_bytes, 1048576U);
+  EXPECT_EQ(parsed("readahead=0").readahead_bytes, 0U);
+  EXPECT_EQ(parsed("readahead=1048576").readahead_bytes, 1048576U);
+  EXPECT_EQ(parsed("readahead=64M").readahead_bytes, 67108864U);
+}
+
+TEST(MountWords, WhatIsMergedAndReadAheadHasLimits) {
+  for (const char* text :
+       {"coalesce=", "coalesce=ON", "coalesce=1", "coalesce=offf", "max-extent=", "max-extent=0",
+        "max-extent=4095", "max-extent=1048577", "max-extent=-1", "max-extent=1X",
+        "readahead=", "readahead=1", "readahead=1048575", "readahead=67108865", "readahead=-1",
+        "readahead=99999999999999999999"}) {
+    const std::string option = std::string(text).substr(0, std::string(text).find('='));
+    EXPECT_EQ(refusal(text).substr(0, option.size()), option) << text;
+  }
+  EXPECT_NE(refusal("backing-io=direct").find("mapped or buffered"), std::string::npos);
+  EXPECT_NE(refusal("coalesce=yes").find("on or off"), std::string::npos);
+  EXPECT_NE(refusal("max-extent=2M").find("4K to 1M"), std::string::npos);
+  EXPECT_NE(refusal("readahead=1G").find("1M to 64M"), std::string::npos);
+  for (const char* text : {"coalesce", "max-extent", "readahead", "max_extent=64K"}) {
+    EXPECT_NE(refusal(text).find("unknown mount option"), std::string::npos) << text;
+  }
+}
+
 TEST(MountWords, TheLaterWordWins) {
   EXPECT_FALSE(parsed("ro,rw").read_only);
   EXPECT_TRUE(parsed("rw,ro").read_only);
