@@ -92,6 +92,9 @@ bool ImageFs::put_aside(PendingWrite write, Bytes payload) {
 }
 
 void ImageFs::work_batch() {
+  if (batch.empty()) {
+    return;
+  }
   if (batch.read_count == 1 && batch.write_count == 0) {
     batch.read_count = 0;
     start_read(batch.reads.front());
@@ -100,15 +103,15 @@ void ImageFs::work_batch() {
     start_write(batch.writes.front(), std::exchange(batch.staging, {}));
   } else {
     work_writes({batch.writes.data(), batch.write_count});
+    if (!batch.staging.empty()) {
+      pool_.release(std::exchange(batch.staging, {}));
+    }
     work_reads({batch.reads.data(), batch.read_count});
     batch.read_count = 0;
     batch.write_count = 0;
   }
   batch.bytes = 0;
   batch.staged_end = 0;
-  if (!batch.staging.empty()) {
-    pool_.release(std::exchange(batch.staging, {}));
-  }
 }
 
 Status ImageFs::transfer(IoRequest::Kind kind, const ByteExtent& range, MutableBytes buffer,

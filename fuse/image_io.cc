@@ -235,6 +235,7 @@ void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_byt
   if (put_aside(write, Bytes(reinterpret_cast<const std::byte*>(payload), size_bytes))) {
     return;
   }
+  work_batch();  // it does not wait for a long write
   const MutableBytes buffer = take_request_buffer();
   std::byte* const expected = buffer.data() + kPayloadOffset;
   if (reinterpret_cast<const std::byte*>(payload) != expected) {

@@ -319,7 +319,13 @@ Session::Taken Session::serve_one(int fd, BufferPool& pool) noexcept {
   buffer.size = static_cast<std::size_t>(got);
   buffer.fd = -1;
   buffer.mem = header.data();
-  if (reinterpret_cast<const fuse_in_header*>(header.data())->opcode != FUSE_READ) {
+  const std::uint32_t opcode = reinterpret_cast<const fuse_in_header*>(header.data())->opcode;
+  if (opcode != FUSE_READ && opcode != FUSE_WRITE && batch_end_ != nullptr) {
+    // It may take long (FSYNC): what was put aside does not wait for it.
+    batch_end_(user_data_);
+    current_fd = fd;
+  }
+  if (opcode != FUSE_READ) {
     buffer.mem = payload - kHeaderBytes;
     std::memcpy(buffer.mem, header.data(), kHeaderBytes);
   }

@@ -8,7 +8,8 @@
 //
 // A thread takes what is queued before it works: a handler may put its request aside and ask for
 // more (take_more()). The thread then takes the next request if there is one, without waiting, and
-// calls batch_end when there is none, or when no handler asked for more.
+// calls batch_end when there is none, when no handler asked for more, and before any request that
+// is neither a READ nor a WRITE.
 //
 // A request buffer, kRequestBufferBytes long:
 //   [kPayloadOffset - 80, ...)       what the kernel sends; the payload of a WRITE then starts at
@@ -52,8 +53,8 @@ struct SessionOptions {
   bool allow_root = false;
   bool default_permissions = false;
   unsigned threads = 1;
-  // Works on the requests that the calling thread's handlers put aside since the last call; gets
-  // user_data. Null: threads take one request at a time.
+  // Works on the requests that the calling thread's handlers put aside since the last call, if any;
+  // gets user_data. Null: threads take one request at a time.
   void (*batch_end)(void* user_data) = nullptr;
 };
 

@@ -65,7 +65,7 @@ check "cryptd(cbc(aes-generic))" writes aes-cbc-plain 256 512
 
 # One operation for many sectors, or one each: 64 KiB an operation, or 512 bytes.
 for unit in extent sector; do
-  mount_image "$work/c.img" "$mnt" --engine "afalg:cbc(aes-generic)" --offload-unit $unit --readonly
+  mount_image "$work/c.img" "$mnt" --engine "afalg:cbc(aes-generic)" --offload-unit $unit --readahead 0 --readonly
   before=$(status_of "$mnt" .counters.driver_operations)
   dd if="$mnt/image" of="$work/seen" bs=512K iflag=direct status=none
   same "$work/seen" "$work/second"
