@@ -269,23 +269,24 @@ bool ReadAhead::is_wanted(std::uint64_t chunk) const noexcept {
 }
 
 std::size_t ReadAhead::claim_slot(std::uint64_t chunk) noexcept {
-  std::size_t claimed = slots_.size();
+  const auto is_it = [chunk](const std::atomic<std::uint64_t>& slot) {
+    return (slot.load() & ~kPinMask) == word(chunk, State::ready);
+  };
+  if (std::any_of(slots_.begin(), slots_.end(), is_it)) {
+    return slots_.size();
+  }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     std::uint64_t seen = slots_[slot].load();
     const auto state = static_cast<State>(seen & 0xff);
-    if (state == State::ready && seen >> 16 == chunk) {
-      return slots_.size();
-    }
     const bool is_usable =
         state == State::free ||
         (state == State::ready && (seen & kPinMask) == 0 && !is_wanted(seen >> 16));
-    if (claimed == slots_.size() && is_usable &&
-        slots_[slot].compare_exchange_strong(seen, word(chunk, State::filling))) {
-      claimed = slot;
+    if (is_usable && slots_[slot].compare_exchange_strong(seen, word(chunk, State::filling))) {
       holds_plaintext_[slot] = true;
+      return slot;
     }
   }
-  return claimed;
+  return slots_.size();
 }
 
 bool ReadAhead::fill(std::uint64_t chunk, std::size_t slot) noexcept {

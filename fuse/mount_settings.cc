@@ -23,8 +23,6 @@ unsigned cores() {
 }  // namespace
 
 unsigned session_threads() {
-  if (const char* e = ::getenv("EXP_THREADS"))
-    return static_cast<unsigned>(::atoi(e));
   return std::min(std::max(kMinSessionThreads, cores() + 2), kMaxSessionThreads);
 }
 

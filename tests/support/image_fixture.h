@@ -104,6 +104,7 @@ class ImageTest : public ::testing::Test {
     options.workers = workers;
     options.max_read_size_bytes = chunk_bytes;
     options.max_write_size_bytes = chunk_bytes;
+    options.readahead_bytes = readahead_bytes_;
     auto image = EncryptedImage::create(std::move(faulty), FakeEngine(control_), spec, Secret(),
                                         options, max_callers);
     ASSERT_TRUE(image) << image.error().message;
@@ -131,6 +132,7 @@ class ImageTest : public ::testing::Test {
     return std::vector<std::byte>(size_bytes, static_cast<std::byte>(value));
   }
 
+  std::uint64_t readahead_bytes_ = 0;  // for the next make()
   FakeControl control_;
   MemoryDevice* memory_ = nullptr;  // owned by the image
   FaultyDevice* device_ = nullptr;  // owned by the image

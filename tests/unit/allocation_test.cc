@@ -3,6 +3,7 @@
 // The path of a request allocates nothing in steady state. A program of its own, because it
 // replaces operator new; left out of sanitizer builds, which replace it themselves.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <thread>
@@ -110,6 +111,45 @@ TEST_F(ImageTest, RequestsAllocateNothing) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+  EXPECT_EQ(allocations, 0U);
+}
+
+// Streams are found, chunks filled, taken and dropped.
+TEST_F(ImageTest, ReadingAheadAllocatesNothing) {
+  constexpr std::uint64_t kSize = 8 << 20;
+  constexpr std::uint64_t kLength = 64 << 10;
+  readahead_bytes_ = 4 << 20;
+  make(kSize, 0);
+  std::vector<std::byte> memory(kLength);
+  IoRequest request;
+  unsigned completions = 0;
+  request.context = &completions;
+  request.completion = [](IoRequest& mine, Status) noexcept {
+    ++*static_cast<unsigned*>(mine.context);
+  };
+  request.length_bytes = kLength;
+  request.buffer = memory;
+  unsigned submitted = 0;
+  const auto submit = [&](Kind kind, std::uint64_t offset_bytes) {
+    request.kind = kind;
+    request.offset_bytes = offset_bytes;
+    image_->submit(request);
+    ++submitted;
+  };
+  counting = true;
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  do {
+    for (std::uint64_t offset = 0; offset < kSize; offset += kLength) {
+      submit(Kind::read, offset);
+      if (offset % (16 * kLength) == 0) {
+        submit(Kind::write, (offset + 4 * kLength) % kSize);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  } while (image_->counters().ahead_bytes < kSize && std::chrono::steady_clock::now() < give_up);
+  counting = false;
+  EXPECT_GE(image_->counters().ahead_bytes, kSize) << "nothing was read ahead: nothing is proved";
+  EXPECT_EQ(completions, submitted);
   EXPECT_EQ(allocations, 0U);
 }
 
