@@ -27,6 +27,8 @@ namespace cryptimg {
 namespace {
 
 constexpr std::uint32_t kMaxSectorBytes = 4096;
+// A view takes two system calls, and its pages have to be found: less than this is read sooner.
+constexpr std::size_t kMinViewBytes = 16U << 10;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 // A sector's plaintext on the stack, wiped when it goes.
@@ -265,7 +267,8 @@ Status EncryptedImage::work_chunk(IoRequest& request, std::uint64_t index,
 Status EncryptedImage::read_sectors(const Extent& sectors, MutableBytes target,
                                     CipherSession& session) noexcept {
   const std::uint64_t offset_bytes = sectors.first_sector * spec_.sector_size_bytes;
-  const Bytes view = device_->view(offset_bytes, target.size());
+  const Bytes view =
+      target.size() < kMinViewBytes ? Bytes() : device_->view(offset_bytes, target.size());
   if (!view.empty()) {
     CRYPTIMG_RETURN_IF_ERROR(
         session.transform(Direction::decrypt, sectors.first_sector, view, target));

@@ -76,13 +76,11 @@ MappedFile::~MappedFile() {
 
 Bytes MappedFile::view(std::uint64_t offset_bytes, std::size_t length_bytes) const noexcept {
   constexpr std::size_t kMaxPages = 512;
-  // Two system calls go with a view, and first touches of its pages: less than this is read sooner.
-  constexpr std::size_t kMinBytes = 16U << 10;
   std::array<unsigned char, kMaxPages> in_memory;
   const std::size_t begin = skipped_bytes_ + static_cast<std::size_t>(offset_bytes);
   const std::size_t first = begin - begin % page_bytes();
   const std::size_t pages = (begin + length_bytes - first + page_bytes() - 1) / page_bytes();
-  if (length_bytes < kMinBytes || broken_.load() || pages > kMaxPages ||
+  if (broken_.load() || pages > kMaxPages ||
       ::mincore(mapping_ + first, begin + length_bytes - first, in_memory.data()) != 0) {
     return {};
   }

@@ -33,8 +33,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   // The bytes of a range whose pages are all in memory; empty where one is not (reading it would
-  // wait for the disk, page by page), for less than 16 KiB, or where the mapping is broken.
-  // REQUIRES: inside the segment.
+  // wait for the disk, page by page) or the mapping is broken. REQUIRES: inside the segment.
   [[nodiscard]] Bytes view(std::uint64_t offset_bytes, std::size_t length_bytes) const noexcept;
   // Whether all that was read from views until now was the file's content. A page that the end of
   // a shortened file cuts reads as zeros without a fault: the caller checks the size.
