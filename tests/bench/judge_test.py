@@ -50,6 +50,16 @@ class Judge(unittest.TestCase):
         weak = result_with(cryptimg=[3] * 11, plain=[2] * 11, null=[9] * 11)
         self.assertEqual(judge.check(weak)[1], 1)
 
+    def test_slow_memory_bounds_the_yardstick(self):
+        result = result_with(plain=[100] * 11, null=[200] * 11)
+        rows = {row["name"]: row for row in result["rows"]}
+        goal = judge.Goal("dd-read-4k", "plain", "null", 0.8)
+        self.assertEqual(judge.judge_yardstick(goal, rows)[0], judge.SHORT)
+        rows["raw-read-4k"] = {"runs": {"raw": [210] * 11}}
+        self.assertEqual(judge.judge_yardstick(goal, rows)[0], judge.BOUNDED)
+        rows["raw-read-4k"] = {"runs": {"raw": [400] * 11}}
+        self.assertEqual(judge.judge_yardstick(goal, rows)[0], judge.SHORT)
+
     def test_tables_name_every_target(self):
         text = report.as_text(result_with(cryptimg=[3e9], plain=[2e9]))
         self.assertIn("3.00 GB/s", text)

@@ -9,7 +9,7 @@ from . import charts
 BEGIN = "<!-- result: begin, written by tests/bench/compare.sh --report -->"
 END = "<!-- result: end -->"
 SECTIONS = {
-    "main": "Direct access", "buffered": "Buffered access", "openssl": "Engine openssl",
+    "main": "Direct access", "buffered": "Buffered access", "raw": "Without FUSE", "openssl": "Engine openssl",
     "workers": "One core and all cores", "mounts": "Several mounts, several readers",
     "loaded": "With another client writing", "sweep": "By max_read_size and max_write_size",
     "coalesce": "Coalescing", "memory": "Memory",

@@ -92,6 +92,13 @@ def buffered_rows(targets, with_cold):
     return rows
 
 
+def raw_rows(sizes):
+    """What reading the file costs without FUSE: with the null server's figure, the most that plain
+    can reach on this machine."""
+    return [Row(f"raw-read-{size_name(size).lower()}", f"dd {size_name(size)} read of the file itself, cached",
+                "raw", Work("dd", "read", size, direct=False), ("raw",)) for size in sizes]
+
+
 def openssl_rows():
     rows = [dd("read", MIB), fio("randread", 4 * KIB, 1), fio("randread", 4 * KIB, 32),
             fio("randwrite", 4 * KIB, 1), fio("randwrite", 4 * KIB, 32)]
@@ -169,7 +176,7 @@ def quick_plan():
                         MIB: 256 * MIB})
     skip = {"dd-read-512k", "dd-write-512k", "dd-write-128k", "dd-write-4k"}
     rows = [row for row in main_rows(EVERY) if row.name not in skip]
-    rows += buffered_rows(PAIR, False)
+    rows += buffered_rows(PAIR, False) + raw_rows((128 * KIB, MIB))
     rows += [row for row in openssl_rows() if row.work.tool == "dd"]
     rows += [row for row in worker_rows() if "cbc" in row.name] + coalesce_rows() + memory_rows()
     return Plan("quick", 256 * MIB, 64 * MIB, 5, 1, scale, rows)
@@ -178,7 +185,8 @@ def quick_plan():
 def full_plan():
     scale = Scale(1000, {4 * KIB: 96 * MIB, 128 * KIB: 1024 * MIB, 512 * KIB: 1024 * MIB,
                          MIB: 1024 * MIB})
-    rows = main_rows(EVERY) + buffered_rows(EVERY, True) + openssl_rows() + worker_rows()
+    rows = main_rows(EVERY) + buffered_rows(EVERY, True) + raw_rows((4 * KIB, 128 * KIB, MIB))
+    rows += openssl_rows() + worker_rows()
     rows += mounts_rows() + loaded_rows() + sweep_rows() + coalesce_rows() + memory_rows()
     return Plan("full", 1024 * MIB, 256 * MIB, 11, 5, scale, rows)
 
