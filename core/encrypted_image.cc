@@ -149,16 +149,27 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
       record_failure(request, std::move(filled.error()));
     }
   }
-  const bool shared =
-      request.chunk_count_ > 1 && !request.alone && !request.in_stream_ && workers_->size() > 0;
+  const std::uint64_t helpers = helpers_for(request);
+  const bool shared = helpers > 0;
   if (shared) {
-    workers_->offer(request, request.chunk_count_ - 1);
+    workers_->offer(request, helpers);
   }
   work_chunks(request, *session);
   session.release();
   if (!shared || workers_->leave(request)) {
     finish_request(request);
   }
+}
+
+// Callers and workers are about as many as cores: with that many requests under way every core has
+// one of its own, and a hand-over would only cost.
+std::uint64_t EncryptedImage::helpers_for(const IoRequest& request) const noexcept {
+  const std::uint64_t busy = in_flight_.load(kRelaxed);
+  const std::uint64_t cores = workers_->size() + std::uint64_t{1};
+  if (request.alone || request.in_stream_ || busy >= cores) {
+    return 0;
+  }
+  return std::min(request.chunk_count_ - 1, cores - busy);
 }
 
 // What precedes the rest is whole chunks, so the rest begins with a sector.

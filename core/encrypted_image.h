@@ -209,6 +209,8 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   bool serve_ahead(IoRequest& request) noexcept;
 
   [[nodiscard]] Status check(const IoRequest& request) const noexcept;
+  // How many workers are asked to help with a request.
+  [[nodiscard]] std::uint64_t helpers_for(const IoRequest& request) const noexcept;
   void count_extent(const IoRequest& request, std::uint64_t size_bytes) noexcept;
   Status fill_partial_sectors(IoRequest& request, CipherSession& session) noexcept;
   std::uint64_t work_chunks(IoRequest& request, CipherSession& session) noexcept;

@@ -344,25 +344,33 @@ ReadAhead::Counters ReadAhead::counters() const noexcept {
 void ReadAhead::run() noexcept {
   ::pthread_setname_np(::pthread_self(), "cryptimg-ahead");
   block_signals();
+  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   bool keeps = false;
+  Clock::time_point expired_at;
   while (!stop_) {
+    if (keeps && Clock::now() - expired_at >= kExpiry) {
+      keeps = expire();
+      expired_at = Clock::now();
+    }
     std::uint64_t chunk = 0;
     if (next_fill(chunk)) {
       const std::size_t slot = claim_slot(chunk);
+      if (!std::exchange(keeps, true)) {
+        expired_at = Clock::now();
+      }
       lock.unlock();
       if (slot < slots_.size()) {
         fill(chunk, slot);
       }
       lock.lock();
-      keeps = true;
       continue;
     }
     sleeping_ = true;
-    if (!keeps) {
+    if (keeps) {
+      wake_.wait_for(lock, kExpiry);
+    } else {
       wake_.wait(lock);
-    } else if (wake_.wait_for(lock, kExpiry) == std::cv_status::timeout) {
-      keeps = expire();
     }
     sleeping_ = false;
   }
