@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -166,7 +167,13 @@ ExitCode run_behind(const DaemonPlan& plan, UniqueFd pipe, pid_t parent) {
     send_outcome(pipe.get(), {ExitCode::ok, sector_size_bytes});
     pipe.reset();
   };
-  const ExitCode code = run_daemon(plan, hooks);
+  ExitCode code = ExitCode::memory;
+  try {
+    code = run_daemon(plan, hooks);
+  } catch (const std::bad_alloc&) {
+    // Said here, since the caller waits for a word, not for the end.
+    report({Errc::out_of_memory, 0, "out of memory"});
+  }
   if (pipe.valid()) {
     send_outcome(pipe.get(), {code, 0});
   }
