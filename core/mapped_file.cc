@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace cryptimg {
@@ -80,7 +81,7 @@ Bytes MappedFile::view(std::uint64_t offset_bytes, std::size_t length_bytes) con
   const std::size_t begin = skipped_bytes_ + static_cast<std::size_t>(offset_bytes);
   const std::size_t first = begin - begin % page_bytes();
   const std::size_t pages = (begin + length_bytes - first + page_bytes() - 1) / page_bytes();
-  if (broken_.load() || pages > kMaxPages ||
+  if (broken_.load() != 0 || pages > kMaxPages ||
       ::mincore(mapping_ + first, begin + length_bytes - first, in_memory.data()) != 0) {
     return {};
   }
@@ -90,10 +91,9 @@ Bytes MappedFile::view(std::uint64_t offset_bytes, std::size_t length_bytes) con
 }
 
 bool MappedFile::still_valid() const noexcept {
-  // What was read before is ordered before the flag's reading: the handler set it before it put
-  // the zeros there.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return !broken_.load();
+  // As a release it comes after what was read before; the handler set it before it put the zeros
+  // there.
+  return broken_.fetch_add(0, std::memory_order_acq_rel) == 0;
 }
 
 bool MappedFile::install_handler() {
@@ -123,12 +123,18 @@ void MappedFile::on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
 }
 
 void MappedFile::break_at(MappedFile& mapping, void* address) noexcept {
-  mapping.broken_.store(true);
+  mapping.broken_.store(1);
   const auto distance =
       static_cast<std::size_t>(static_cast<std::byte*>(address) - mapping.mapping_);
   std::byte* const page = mapping.mapping_ + (distance - distance % page_bytes());
-  if (::mmap(page, page_bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-      MAP_FAILED) {
+  // By number: only the bare call is safe in a handler, whatever stands in front of mmap().
+#ifdef SYS_mmap2
+  constexpr long kMmap = SYS_mmap2;
+#else
+  constexpr long kMmap = SYS_mmap;
+#endif
+  if (::syscall(kMmap, page, page_bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) == -1) {
     // No memory even for that: the fault would come again for ever.
     ::signal(SIGBUS, SIG_DFL);
   }

@@ -47,8 +47,8 @@ class MappedFile {
 
   std::byte* const mapping_;
   const std::size_t mapping_bytes_;
-  const std::size_t skipped_bytes_;  // from the mapping's start to the segment's
-  std::atomic<bool> broken_{false};
+  const std::size_t skipped_bytes_;          // from the mapping's start to the segment's
+  mutable std::atomic<unsigned> broken_{0};  // 1 once a page was lost
 };
 
 // Blocks all signals for the calling thread but those that its own instructions raise: blocked,
