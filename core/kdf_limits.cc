@@ -14,23 +14,12 @@
 #include <unistd.h>
 
 #include "core/bytes.h"
+#include "core/text.h"
 
 namespace cryptimg {
 namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) {
-      return parts;
-    }
-    text.remove_prefix(end + 1);
-  }
-}
 
 bool lists(std::string_view words, std::string_view word) {
   const std::vector<std::string_view> all = split(words, ',');

@@ -3,7 +3,7 @@
 // The life of a slot: free -> filling -> ready; whoever reads a chunk's end makes it stale, since a
 // stream does not come back, and the last to let go frees it. A write turns filling into doomed,
 // which the filler frees, and ready into free, or stale while pinned. Only the helper thread fills,
-// and wipes what was freed when nothing is filled any more. Why a fill across a write is never
+// and every half second wipes what was freed. Why a fill across a write is never
 // published: the filler marks its slot and then looks for writers, a writer counts itself and then
 // looks for slots, both in the one order of sequentially consistent operations, so that one of the
 // two sees the other.

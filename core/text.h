@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Text from outside (paths, labels, what a header or a library says) made fit to be shown. Pure
-// functions, any thread.
+// Text from outside (paths, labels, what a header, a library or the kernel says): made fit to be
+// shown, and taken apart. Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cryptimg {
 
@@ -19,5 +20,8 @@ std::string printable(std::string_view text, std::size_t max_bytes = kMaxShownBy
 
 // `text` with invalid UTF-8 as \xNN: what JSON, which escapes controls itself, can hold.
 std::string valid_text(std::string_view text);
+
+// The parts of `text` between separators, at least one, each maybe empty. They lie in `text`.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 }  // namespace cryptimg

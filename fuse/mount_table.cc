@@ -16,24 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "core/unique_fd.h"
 
 namespace cryptimg {
 namespace {
 
 constexpr std::string_view kType = "fuse.cryptimg";
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) {
-      return parts;
-    }
-    text.remove_prefix(end + 1);
-  }
-}
 
 template <typename T>
 bool parse_decimal(std::string_view text, T& value) {
