@@ -170,7 +170,7 @@ TEST_P(ReadAheadShapes, ASequentialStreamIsFoundAndServed) {
     const bool is_known = offset >= 8 * kMiB;
     std::uint64_t got = 0;
     eventually([&] { return (got = take(offset, length)) == length || !is_known; },
-               std::chrono::milliseconds(100));
+               std::chrono::seconds(1));
     ahead_->note_read(offset, length);
     hit_bytes += is_known ? got : 0;
     offset += length;
@@ -246,19 +246,20 @@ TEST_F(ReadAheadTest, NothingIsFilledWhereAWriteIsUnderWay) {
   make(4 * kMiB, 64 * kMiB);
   const ByteExtent range{kMiB + 3 * kChunk, 4096};
   ahead_->begin_write(range);
-  ASSERT_TRUE(start_stream(4));  // fills 6 and 7, and then what is beyond the first MiB
-  ahead_->note_read(6 * kChunk, kChunk);
-  ahead_->note_read(7 * kChunk, kChunk);
-  ahead_->note_read(8 * kChunk, kChunk);
-  constexpr std::uint64_t kElsewhere = 32 * kMiB / kChunk;
-  for (std::uint64_t chunk = kElsewhere; chunk < kElsewhere + 8; ++chunk) {
-    ahead_->note_read(chunk * kChunk, kChunk);
-  }
-  ASSERT_TRUE(becomes_ready(kElsewhere + 8));
+  ASSERT_TRUE(start_stream(4));
+  // What is beyond that MiB is filled: then what is in it was passed over. Noted again where the
+  // helper had the lock just then.
+  std::vector<std::uint64_t> fills;
+  ASSERT_TRUE(eventually([&] {
+    for (std::uint64_t chunk = 6; chunk < 9; ++chunk) {
+      ahead_->note_read(chunk * kChunk, kChunk);
+    }
+    fills = source_.fills();
+    return std::find(fills.begin(), fills.end(), 2 * kMiB) != fills.end();
+  }));
   ahead_->end_write(range);
-  EXPECT_FALSE(is_ready(kMiB / kChunk + 3));
-  for (const std::uint64_t offset : source_.fills()) {
-    EXPECT_NE(offset, kMiB + 3 * kChunk);
+  for (const std::uint64_t offset : fills) {
+    EXPECT_NE(offset / kMiB, 1U) << offset;
   }
 }
 
