@@ -45,18 +45,29 @@ class BlockDevice {
   virtual timespec modified_time() noexcept = 0;
 };
 
-// How a file device reads: out of a mapping of the page cache where the data is there (view()), or
-// always by pread.
-enum class BackingIo : std::uint8_t { mapped, buffered };
+// How a file device reads: with views of the page cache, to be taken where they are faster
+// (automatic) or wherever the data is there (mapped); only by pread (buffered); or past the page
+// cache (direct, which goes for writes too).
+enum class BackingIo : std::uint8_t { automatic, mapped, buffered, direct };
 
 // A device over [data_offset_bytes, data_offset_bytes + size_bytes) of an open file or block
 // device. Owns the descriptor, and those in `kept`, which are only held as long (for their locks).
 // Retries EINTR and finishes short transfers. `size_bytes` bounds the range that is served, whether
 // or not the file is that long: outside it, and past the end of a file that is or became shorter,
-// everything is io. REQUIRES: the end fits into off_t.
+// everything is io. REQUIRES: the end fits into off_t; not for BackingIo::direct.
 std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_offset_bytes,
                                               std::uint64_t size_bytes,
-                                              BackingIo io = BackingIo::mapped,
+                                              BackingIo io = BackingIo::automatic,
                                               std::vector<UniqueFd> kept = {});
+
+// The same past the page cache, with O_DIRECT set on the descriptor: for transfers of whole sectors
+// of `sector_size_bytes` to any address; those not page-aligned are copied through buffers of its
+// own. unsupported where file system or device cannot do that in pieces so small; else as reading
+// the first and last sector, which is the trial, fails.
+Result<std::unique_ptr<BlockDevice>> make_direct_device(UniqueFd file,
+                                                        std::uint64_t data_offset_bytes,
+                                                        std::uint64_t size_bytes,
+                                                        std::uint32_t sector_size_bytes,
+                                                        std::vector<UniqueFd> kept = {});
 
 }  // namespace cryptimg

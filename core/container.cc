@@ -216,10 +216,16 @@ Result<Secret> Container::unlock(const Secret& passphrase, std::optional<int> ke
                   : std::string("no keyslot opens with this passphrase or key file"));
 }
 
-std::unique_ptr<BlockDevice> Container::take_device(BackingIo io) {
+Result<std::unique_ptr<BlockDevice>> Container::take_device(BackingIo io) {
   assert(impl_->opened.data.fd.valid());
-  return make_file_device(std::move(impl_->opened.data.fd), info().data_offset_bytes,
-                          info().image_size_bytes, io, std::move(impl_->opened.data.backing));
+  UniqueFd file = std::move(impl_->opened.data.fd);
+  std::vector<UniqueFd> backing = std::move(impl_->opened.data.backing);
+  if (io == BackingIo::direct) {
+    return make_direct_device(std::move(file), info().data_offset_bytes, info().image_size_bytes,
+                              spec().sector_size_bytes, std::move(backing));
+  }
+  return make_file_device(std::move(file), info().data_offset_bytes, info().image_size_bytes, io,
+                          std::move(backing));
 }
 
 }  // namespace cryptimg

@@ -102,8 +102,8 @@ class Container {
                         KdfBounds bounds = KdfBounds::enforce);
 
   // The data segment. Call once, after unlock; takes the data descriptor, and the lock with it, out
-  // of this Container.
-  std::unique_ptr<BlockDevice> take_device(BackingIo io = BackingIo::mapped);
+  // of this Container. Fails only with BackingIo::direct, as make_direct_device() does.
+  Result<std::unique_ptr<BlockDevice>> take_device(BackingIo io = BackingIo::automatic);
 
  private:
   struct Impl;

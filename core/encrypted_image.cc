@@ -29,6 +29,9 @@ namespace {
 constexpr std::uint32_t kMaxSectorBytes = 4096;
 // A view takes two system calls, and its pages have to be found: less than this is read sooner.
 constexpr std::size_t kMinViewBytes = 16U << 10;
+// Of an extent that is shared.
+constexpr std::uint64_t kPartsPerThread = 4;
+constexpr std::uint64_t kMinSharedChunkBytes = 64U << 10;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 // A sector's plaintext on the stack, wiped when it goes.
@@ -92,6 +95,9 @@ EncryptedImage::EncryptedImage(std::unique_ptr<BlockDevice> device, const Cipher
       size_bytes_(options.size_bytes),
       read_only_(options.read_only),
       engine_max_bytes_(round_down(engine_max_bytes, spec.sector_size_bytes)),
+      always_view_(options.always_view),
+      min_shared_read_bytes_(options.min_shared_read_bytes),
+      min_shared_write_bytes_(options.min_shared_write_bytes),
       device_(std::move(device)),
       flusher_(*device_),
       max_read_size_bytes_(round_chunk(options.max_read_size_bytes)),
@@ -120,7 +126,6 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
     return;
   }
   const bool is_write = request.kind == IoRequest::Kind::write;
-  const std::uint32_t chunk_bytes = is_write ? max_write_size_bytes() : max_read_size_bytes();
   count_extent(request, request.buffer.size());
   if (!is_write && read_ahead_ != nullptr && serve_ahead(request)) {
     complete(request, {});
@@ -131,9 +136,7 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
   request.extent_ = {bytes.offset_bytes / spec_.sector_size_bytes,
                      bytes.length_bytes / spec_.sector_size_bytes};
   request.sectors_ = request.buffer.last(bytes.length_bytes);
-  request.chunk_sectors_ =
-      std::min<std::uint64_t>(chunk_bytes, engine_max_bytes_) / spec_.sector_size_bytes;
-  request.chunk_count_ = chunk_count(request.extent_, request.chunk_sectors_);
+  const std::uint64_t helpers = plan_chunks(request, bytes.length_bytes);
   request.next_chunk_.store(0, kRelaxed);
   request.failed_.store(false, kRelaxed);
   request.hold_ =
@@ -149,7 +152,6 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
       record_failure(request, std::move(filled.error()));
     }
   }
-  const std::uint64_t helpers = helpers_for(request);
   const bool shared = helpers > 0;
   if (shared) {
     workers_->offer(request, helpers);
@@ -161,15 +163,34 @@ void EncryptedImage::submit(IoRequest& request) noexcept {
   }
 }
 
+// One chunk as far as the limits go: each costs a call of the device. Where it is shared, several
+// for each thread, since not all of them begin at once.
+std::uint64_t EncryptedImage::plan_chunks(IoRequest& request,
+                                          std::uint64_t length_bytes) const noexcept {
+  const bool is_write = request.kind == IoRequest::Kind::write;
+  std::uint64_t chunk_bytes = std::min<std::uint64_t>(
+      is_write ? max_write_size_bytes() : max_read_size_bytes(), engine_max_bytes_);
+  const std::uint64_t helpers = idle_workers(request, length_bytes);
+  if (helpers > 0) {
+    const std::uint64_t part =
+        round_down(length_bytes / (kPartsPerThread * (helpers + 1)), spec_.sector_size_bytes);
+    chunk_bytes = std::min(chunk_bytes, std::max(part, kMinSharedChunkBytes));
+  }
+  request.chunk_sectors_ = chunk_bytes / spec_.sector_size_bytes;
+  request.chunk_count_ = chunk_count(request.extent_, request.chunk_sectors_);
+  return std::min(helpers, request.chunk_count_ - 1);
+}
+
 // Callers and workers are about as many as cores: with that many requests under way every core has
 // one of its own, and a hand-over would only cost.
-std::uint64_t EncryptedImage::helpers_for(const IoRequest& request) const noexcept {
+std::uint64_t EncryptedImage::idle_workers(const IoRequest& request,
+                                           std::uint64_t length_bytes) const noexcept {
   const std::uint64_t busy = in_flight_.load(kRelaxed);
   const std::uint64_t cores = workers_->size() + std::uint64_t{1};
-  if (request.alone || request.in_stream_ || busy >= cores) {
-    return 0;
-  }
-  return std::min(request.chunk_count_ - 1, cores - busy);
+  const bool is_write = request.kind == IoRequest::Kind::write;
+  const bool is_worth_it =
+      length_bytes >= (is_write ? min_shared_write_bytes_ : min_shared_read_bytes_);
+  return request.alone || request.in_stream_ || !is_worth_it || busy >= cores ? 0 : cores - busy;
 }
 
 // What precedes the rest is whole chunks, so the rest begins with a sector.
@@ -277,18 +298,37 @@ Status EncryptedImage::work_chunk(IoRequest& request, std::uint64_t index,
 
 Status EncryptedImage::read_sectors(const Extent& sectors, MutableBytes target,
                                     CipherSession& session) noexcept {
+  if (target.size() < kMinViewBytes) {
+    return read_in_place(sectors, target, session);
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto note = [&](ReadWay::Way way) {
+    const auto took = std::chrono::nanoseconds(Clock::now() - begin).count();
+    read_way_.note(way, target.size(), static_cast<std::uint64_t>(took));
+  };
   const std::uint64_t offset_bytes = sectors.first_sector * spec_.sector_size_bytes;
-  const Bytes view =
-      target.size() < kMinViewBytes ? Bytes() : device_->view(offset_bytes, target.size());
+  const bool takes_view = always_view_ || read_way_.choose() == ReadWay::Way::view;
+  const Bytes view = takes_view ? device_->view(offset_bytes, target.size()) : Bytes();
   if (!view.empty()) {
     CRYPTIMG_RETURN_IF_ERROR(
         session.transform(Direction::decrypt, sectors.first_sector, view, target));
     if (device_->view_held(offset_bytes, target.size())) {
       counters_.mapped_bytes.fetch_add(target.size(), kRelaxed);
+      note(ReadWay::Way::view);
       return {};
     }
   }
-  CRYPTIMG_RETURN_IF_ERROR(device_->read(offset_bytes, target));
+  CRYPTIMG_RETURN_IF_ERROR(read_in_place(sectors, target, session));
+  if (!takes_view) {
+    note(ReadWay::Way::read);
+  }
+  return {};
+}
+
+Status EncryptedImage::read_in_place(const Extent& sectors, MutableBytes target,
+                                     CipherSession& session) noexcept {
+  CRYPTIMG_RETURN_IF_ERROR(device_->read(sectors.first_sector * spec_.sector_size_bytes, target));
   return session.transform(Direction::decrypt, sectors.first_sector, target, target);
 }
 

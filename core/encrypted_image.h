@@ -33,6 +33,7 @@
 #include "core/flusher.h"
 #include "core/range_lock.h"
 #include "core/read_ahead.h"
+#include "core/read_way.h"
 #include "core/result.h"
 #include "core/session_pool.h"
 #include "core/worker_pool.h"
@@ -42,7 +43,7 @@ namespace cryptimg {
 class EncryptedImage;
 
 inline constexpr std::size_t kExtentSizes = 12;  // 512 bytes to 1 MiB, by powers of two
-inline constexpr std::uint32_t kDefaultMaxChunkBytes = 131072;  // dm-crypt's max_read_size
+inline constexpr std::uint32_t kDefaultMaxChunkBytes = 1U << 20;  // what a FUSE request can be
 
 // One read or write. The caller owns it, and its buffer, until its completion has been called;
 // it may be freed or reused from inside the completion.
@@ -92,6 +93,11 @@ struct ImageOptions {
   // Chunk limits, rounded down to whole sectors, at least one; 0: kDefaultMaxChunkBytes.
   std::uint32_t max_read_size_bytes = 0;
   std::uint32_t max_write_size_bytes = 0;
+  // Take what the device has in memory from there even where reading it would be faster.
+  bool always_view = false;
+  // Workers help with extents of at least this size; see measure_sharing().
+  std::uint64_t min_shared_read_bytes = 0;
+  std::uint64_t min_shared_write_bytes = 0;
   std::uint64_t readahead_bytes = 0;  // memory for reading ahead of sequential streams; 0: none
 };
 
@@ -209,14 +215,18 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   bool serve_ahead(IoRequest& request) noexcept;
 
   [[nodiscard]] Status check(const IoRequest& request) const noexcept;
-  // How many workers are asked to help with a request.
-  [[nodiscard]] std::uint64_t helpers_for(const IoRequest& request) const noexcept;
+  // Cuts what is left of a request, `length_bytes`, into chunks. Returns how many workers are asked
+  // to help.
+  std::uint64_t plan_chunks(IoRequest& request, std::uint64_t length_bytes) const noexcept;
+  [[nodiscard]] std::uint64_t idle_workers(const IoRequest& request,
+                                           std::uint64_t length_bytes) const noexcept;
   void count_extent(const IoRequest& request, std::uint64_t size_bytes) noexcept;
   Status fill_partial_sectors(IoRequest& request, CipherSession& session) noexcept;
   std::uint64_t work_chunks(IoRequest& request, CipherSession& session) noexcept;
   Status work_chunk(IoRequest& request, std::uint64_t index, CipherSession& session) noexcept;
   // Reads and deciphers whole sectors. REQUIRES: their range is held.
   Status read_sectors(const Extent& sectors, MutableBytes target, CipherSession& session) noexcept;
+  Status read_in_place(const Extent& sectors, MutableBytes target, CipherSession& session) noexcept;
   static void record_failure(IoRequest& request, Error error) noexcept;
   void finish_request(IoRequest& request) noexcept;
   void complete(IoRequest& request, Status status) noexcept;
@@ -228,6 +238,9 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   const std::uint64_t size_bytes_;
   const bool read_only_;
   const std::uint64_t engine_max_bytes_;  // whole sectors, at least one
+  const bool always_view_;
+  const std::uint64_t min_shared_read_bytes_;
+  const std::uint64_t min_shared_write_bytes_;
   const std::unique_ptr<BlockDevice> device_;
   std::vector<std::unique_ptr<CipherSession>> worker_sessions_;  // by worker, used by it alone
   std::unique_ptr<CipherSession> ahead_session_;                 // used by read_ahead_ alone
@@ -237,6 +250,7 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   RangeLock range_lock_;
   Flusher flusher_;
   LiveCounters counters_;
+  ReadWay read_way_;
   std::atomic<std::uint64_t> in_flight_{0};
   std::atomic<std::uint32_t> max_read_size_bytes_;
   std::atomic<std::uint32_t> max_write_size_bytes_;

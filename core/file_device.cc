@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The BlockDevice over a descriptor: pread, pwrite and a mapping, through the page cache.
+// The BlockDevice over a descriptor: pread, pwrite and a mapping, through the page cache or past
+// it.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/block_device.h"
+#include "core/buffer_pool.h"
 #include "core/extent.h"
 #include "core/mapped_file.h"
 
@@ -20,6 +24,10 @@ namespace cryptimg {
 namespace {
 
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
+// Direct I/O: what every device's DMA is content with, and where other addresses are copied.
+constexpr std::uintptr_t kDirectAlignment = 4096;
+constexpr std::size_t kBounceBytes = 256U << 10;
+constexpr std::size_t kBounceBuffers = 4;
 
 tl::unexpected<Error> fail_io(int os_errno) {
   return fail(errc_from_errno(os_errno), {}, os_errno);
@@ -32,14 +40,15 @@ std::int64_t nanoseconds(const timespec& time) {
 class FileDevice final : public BlockDevice {
  public:
   FileDevice(UniqueFd file, std::uint64_t data_offset_bytes, std::uint64_t size_bytes, BackingIo io,
-             std::vector<UniqueFd> kept)
+             std::vector<UniqueFd> kept, std::unique_ptr<BufferPool> bounce)
       : file_(std::move(file)),
         kept_(std::move(kept)),
         data_offset_bytes_(data_offset_bytes),
-        size_bytes_(size_bytes) {
+        size_bytes_(size_bytes),
+        bounce_(std::move(bounce)) {
     struct stat status {};
     is_block_device_ = ::fstat(file_.get(), &status) == 0 && S_ISBLK(status.st_mode);
-    if (io == BackingIo::mapped) {
+    if (io == BackingIo::automatic || io == BackingIo::mapped) {
       mapping_ = MappedFile::create(file_.get(), data_offset_bytes, size_bytes);
     }
   }
@@ -48,22 +57,9 @@ class FileDevice final : public BlockDevice {
     if (!inside(offset_bytes, target.size(), size_bytes_)) {
       return fail_io(EIO);
     }
-    auto position = static_cast<off_t>(data_offset_bytes_ + offset_bytes);
-    while (!target.empty()) {
-      const ssize_t got = ::pread(file_.get(), target.data(), target.size(), position);
-      if (got < 0) {
-        if (errno == EINTR) {
-          continue;
-        }
-        return fail_io(errno);
-      }
-      if (got == 0) {
-        return fail_io(EIO);
-      }
-      position += got;
-      target = target.subspan(static_cast<std::size_t>(got));
-    }
-    return {};
+    return in_pieces(offset_bytes, target, [this](off_t position, MutableBytes piece) {
+      return is_direct(piece) ? read_all(position, piece) : read_bounced(position, piece);
+    });
   }
 
   Bytes view(std::uint64_t offset_bytes, std::size_t length_bytes) noexcept override {
@@ -79,21 +75,9 @@ class FileDevice final : public BlockDevice {
 
   Status write(std::uint64_t offset_bytes, Bytes source) noexcept override {
     CRYPTIMG_RETURN_IF_ERROR(check_exists(offset_bytes, source.size()));
-    auto position = static_cast<off_t>(data_offset_bytes_ + offset_bytes);
-    while (!source.empty()) {
-      const ssize_t put = ::pwrite(file_.get(), source.data(), source.size(), position);
-      if (put < 0) {
-        if (errno == EINTR) {
-          continue;
-        }
-        return fail_io(errno);
-      }
-      if (put == 0) {
-        return fail_io(EIO);
-      }
-      position += put;
-      source = source.subspan(static_cast<std::size_t>(put));
-    }
+    CRYPTIMG_RETURN_IF_ERROR(in_pieces(offset_bytes, source, [this](off_t position, Bytes piece) {
+      return is_direct(piece) ? write_all(position, piece) : write_bounced(position, piece);
+    }));
     if (is_block_device_) {
       note_write();
     }
@@ -138,6 +122,80 @@ class FileDevice final : public BlockDevice {
   }
 
  private:
+  // Whether the descriptor takes `piece` as it lies.
+  [[nodiscard]] bool is_direct(Bytes piece) const noexcept {
+    return bounce_ == nullptr ||
+           reinterpret_cast<std::uintptr_t>(piece.data()) % kDirectAlignment == 0;
+  }
+
+  // In one piece where no copy is needed, else in pieces that fit a bounce buffer.
+  template <typename Span, typename Transfer>
+  Status in_pieces(std::uint64_t offset_bytes, Span bytes, Transfer transfer) noexcept {
+    const std::size_t limit = is_direct(bytes) ? bytes.size() : kBounceBytes;
+    auto position = static_cast<off_t>(data_offset_bytes_ + offset_bytes);
+    while (!bytes.empty()) {
+      const Span piece = bytes.first(std::min(limit, bytes.size()));
+      CRYPTIMG_RETURN_IF_ERROR(transfer(position, piece));
+      position += static_cast<off_t>(piece.size());
+      bytes = bytes.subspan(piece.size());
+    }
+    return {};
+  }
+
+  Status read_bounced(off_t position, MutableBytes target) noexcept {
+    const MutableBytes buffer = bounce_->acquire();
+    Status status = read_all(position, buffer.first(target.size()));
+    if (status) {
+      std::memcpy(target.data(), buffer.data(), target.size());
+    }
+    bounce_->release(buffer);
+    return status;
+  }
+
+  Status write_bounced(off_t position, Bytes source) noexcept {
+    const MutableBytes buffer = bounce_->acquire();
+    std::memcpy(buffer.data(), source.data(), source.size());
+    Status status = write_all(position, buffer.first(source.size()));
+    bounce_->release(buffer);
+    return status;
+  }
+
+  Status read_all(off_t position, MutableBytes target) noexcept {
+    while (!target.empty()) {
+      const ssize_t got = ::pread(file_.get(), target.data(), target.size(), position);
+      if (got < 0) {
+        if (errno == EINTR) {
+          continue;
+        }
+        return fail_io(errno);
+      }
+      if (got == 0) {
+        return fail_io(EIO);
+      }
+      position += got;
+      target = target.subspan(static_cast<std::size_t>(got));
+    }
+    return {};
+  }
+
+  Status write_all(off_t position, Bytes source) noexcept {
+    while (!source.empty()) {
+      const ssize_t put = ::pwrite(file_.get(), source.data(), source.size(), position);
+      if (put < 0) {
+        if (errno == EINTR) {
+          continue;
+        }
+        return fail_io(errno);
+      }
+      if (put == 0) {
+        return fail_io(EIO);
+      }
+      position += put;
+      source = source.subspan(static_cast<std::size_t>(put));
+    }
+    return {};
+  }
+
   // io where the range is not inside the segment, or a regular file no longer reaches that far: a
   // write there would make the file longer, and a view shows zeros. One system call a write, about
   // 0.1 us. A file truncated between this check and the write is still extended; nothing but a
@@ -170,6 +228,7 @@ class FileDevice final : public BlockDevice {
   const std::vector<UniqueFd> kept_;
   const std::uint64_t data_offset_bytes_;
   const std::uint64_t size_bytes_;
+  const std::unique_ptr<BufferPool> bounce_;  // direct I/O, or none
   bool is_block_device_ = false;
   std::unique_ptr<MappedFile> mapping_;         // or none
   std::atomic<std::int64_t> last_write_ns_{0};  // block devices only
@@ -181,7 +240,35 @@ std::unique_ptr<BlockDevice> make_file_device(UniqueFd file, std::uint64_t data_
                                               std::uint64_t size_bytes, BackingIo io,
                                               std::vector<UniqueFd> kept) {
   return std::make_unique<FileDevice>(std::move(file), data_offset_bytes, size_bytes, io,
-                                      std::move(kept));
+                                      std::move(kept), nullptr);
+}
+
+Result<std::unique_ptr<BlockDevice>> make_direct_device(UniqueFd file,
+                                                        std::uint64_t data_offset_bytes,
+                                                        std::uint64_t size_bytes,
+                                                        std::uint32_t sector_size_bytes,
+                                                        std::vector<UniqueFd> kept) {
+  const int flags = ::fcntl(file.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags | O_DIRECT) != 0) {
+    return fail(Errc::unsupported,
+                "the file system of the container offers no direct I/O, use --backing-io auto",
+                errno);
+  }
+  CRYPTIMG_ASSIGN_OR_RETURN(auto bounce, BufferPool::create(kBounceBuffers, kBounceBytes));
+  auto device = std::make_unique<FileDevice>(std::move(file), data_offset_bytes, size_bytes,
+                                             BackingIo::direct, std::move(kept), std::move(bounce));
+  std::vector<std::byte> sector(sector_size_bytes);
+  for (const std::uint64_t offset_bytes : {std::uint64_t{0}, size_bytes - sector_size_bytes}) {
+    if (const Status status = device->read(offset_bytes, sector); !status) {
+      if (status.error().os_errno == EINVAL) {
+        return fail(Errc::unsupported,
+                    "the disk of the container takes no direct I/O in sectors of " +
+                        std::to_string(sector_size_bytes) + " bytes, use --backing-io auto");
+      }
+      return tl::unexpected(status.error());
+    }
+  }
+  return device;
 }
 
 }  // namespace cryptimg

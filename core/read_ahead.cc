@@ -208,6 +208,10 @@ ReadAhead::Found ReadAhead::find_stream(std::uint64_t offset_bytes,
       own->window_bytes = std::min(own->window_bytes * 2, window_limit());
       own->next_chunk = std::max(own->next_chunk, end_bytes / kChunkBytes);
     }
+    if (own->next_bytes >= image_bytes_) {
+      own->in_use = false;  // it is over, and its part of the ring is for others
+      return Found::stream;
+    }
     const std::uint64_t missing =
         target_chunk(*own) - std::min(own->next_chunk, target_chunk(*own));
     const bool is_hungry = missing > 0 && missing * kChunkBytes * 2 >= own->window_bytes;

@@ -231,14 +231,14 @@ void add_mount(Parser& parser, MountLine& line) {
         "Engine afalg: an operation for each extent (default) or sector");
   value("--workers", "workers", "N", "Threads that help ciphering; default: cores - 1");
   value("--max-read-size", "max-read-size", "SIZE",
-        "Cut reads into pieces of at most this size; 0: the default of 131072");
+        "Cut reads into pieces of at most this size; 0: the default of 1048576");
   value("--max-write-size", "max-write-size", "SIZE", "The same for writes");
   value("--coalesce", "coalesce", "on|off",
         "Make requests that are queued together one extent; default: on");
   value("--max-extent", "max-extent", "SIZE", "Of which at most so long; default: 1M, the most");
   value("--readahead", "readahead", "SIZE",
         "Memory for deciphering ahead of sequential readers; 0: off; default: 4M");
-  value("--backing-io", "backing-io", "MODE", "mapped (default) or buffered: how to read");
+  value("--backing-io", "backing-io", "MODE", "auto (default), mapped, buffered or direct: how to read the container");
   app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
   app.add_flag_callback(
       "--no-sandbox", [&options] { options.sandbox = false; },

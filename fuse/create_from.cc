@@ -213,9 +213,9 @@ Status fill(const std::string& path, const PlainSource& source, const Secret& pa
   ImageOptions options;
   options.size_bytes = info.image_size_bytes;
   options.workers = std::max(1U, std::thread::hardware_concurrency()) - 1;
+  CRYPTIMG_ASSIGN_OR_RETURN(std::unique_ptr<BlockDevice> device, container.take_device());
   CRYPTIMG_ASSIGN_OR_RETURN(
-      const auto image,
-      EncryptedImage::create(container.take_device(), *engine, spec, key, options, 1));
+      const auto image, EncryptedImage::create(std::move(device), *engine, spec, key, options, 1));
   Status status = copy_into(*image, completion, source);
   if (!status && status.error().message.empty()) {
     status.error().message =

@@ -24,6 +24,7 @@
 #include "core/buffer_pool.h"
 #include "core/container.h"
 #include "core/encrypted_image.h"
+#include "core/sharing.h"
 #include "core/text.h"
 #include "engines/engines.h"
 #include "fuse/commands.h"
@@ -102,10 +103,18 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
       mount.engine, make_engine(options.engine, spec, {log_warning, options.offload_by_sector}));
   mount.cipher = cipher_name(spec);
 
-  const ImageOptions image = image_options(options, container.info().image_size_bytes);
+  ImageOptions image = image_options(options, container.info().image_size_bytes);
+  if (image.workers > 0) {
+    CRYPTIMG_ASSIGN_OR_RETURN(const SharingCosts costs, measure_sharing(*mount.engine, spec, key));
+    const SharingThresholds thresholds = sharing_thresholds(costs);
+    image.min_shared_read_bytes = thresholds.read_bytes;
+    image.min_shared_write_bytes = thresholds.write_bytes;
+  }
+  CRYPTIMG_ASSIGN_OR_RETURN(std::unique_ptr<BlockDevice> device,
+                            container.take_device(options.backing_io));
   return start_threads(options.sandbox, [&] {
-    return EncryptedImage::create(container.take_device(options.backing_io), *mount.engine, spec,
-                                  key, image, session_threads());
+    return EncryptedImage::create(std::move(device), *mount.engine, spec, key, image,
+                                  session_threads());
   });
 }
 

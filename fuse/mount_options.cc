@@ -155,6 +155,22 @@ Result<std::uint32_t> extent_option(std::string_view name, const std::string& va
   return static_cast<std::uint32_t>(*bytes);
 }
 
+Result<BackingIo> backing_io_option(std::string_view name, const std::string& value) {
+  if (value == "auto") {
+    return BackingIo::automatic;
+  }
+  if (value == "mapped") {
+    return BackingIo::mapped;
+  }
+  if (value == "buffered") {
+    return BackingIo::buffered;
+  }
+  if (value == "direct") {
+    return BackingIo::direct;
+  }
+  return bad_value(name, value, "auto, mapped, buffered or direct");
+}
+
 Result<std::uint32_t> readahead_option(std::string_view name, const std::string& value) {
   constexpr std::uint64_t kLeast = 1U << 20;
   constexpr std::uint64_t kMost = 64U << 20;
@@ -183,10 +199,7 @@ Status set_mount_option(MountOptions& options, std::string_view name, const std:
     }
     options.coalesce = value == "on";
   } else if (name == "backing-io") {
-    if (value != "mapped" && value != "buffered") {
-      return bad_value(name, value, "mapped or buffered");
-    }
-    options.backing_io = value == "mapped" ? BackingIo::mapped : BackingIo::buffered;
+    CRYPTIMG_ASSIGN_OR_RETURN(options.backing_io, backing_io_option(name, value));
   } else if (name == "max-extent") {
     CRYPTIMG_ASSIGN_OR_RETURN(options.max_extent_bytes, extent_option(name, value));
   } else if (name == "readahead") {

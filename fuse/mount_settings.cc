@@ -36,6 +36,7 @@ ImageOptions image_options(const MountOptions& options, std::uint64_t size_bytes
   image.read_only = options.read_only;
   image.workers = options.workers.value_or(cores() - 1);
   image.readahead_bytes = options.readahead_bytes;
+  image.always_view = options.backing_io == BackingIo::mapped;
   image.max_read_size_bytes = options.max_read_size_bytes;
   image.max_write_size_bytes = options.max_write_size_bytes;
   return image;

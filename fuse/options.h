@@ -31,12 +31,12 @@ struct MountOptions {
   std::string engine = "auto";
   bool offload_by_sector = false;             // engine afalg: an operation for each sector
   std::optional<unsigned> workers;            // default: cores - 1, the session threads cipher too
-  std::uint32_t max_read_size_bytes = 0;      // 0: 131072
-  std::uint32_t max_write_size_bytes = 0;     // 0: 131072
+  std::uint32_t max_read_size_bytes = 0;      // 0: 1048576
+  std::uint32_t max_write_size_bytes = 0;     // 0: 1048576
   bool coalesce = true;                       // requests that are queued together become one extent
   std::uint32_t max_extent_bytes = 1U << 20;  // of which at most so long
-  std::uint32_t readahead_bytes = 4U << 20;   // memory for reading ahead; 0: off
-  BackingIo backing_io = BackingIo::mapped;
+  std::uint32_t readahead_bytes = 8U << 20;   // memory for reading ahead; 0: off
+  BackingIo backing_io = BackingIo::automatic;
   bool foreground = false;              // no daemon; the log goes to stderr
   bool sandbox = true;                  // see fuse/sandbox.h
   std::optional<std::string> log_file;  // instead of syslog

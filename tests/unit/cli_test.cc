@@ -190,7 +190,7 @@ TEST(Cli, WhatIsMergedAndReadAheadIsChosenAtTheMount) {
   const auto defaults = parsed<MountOptions>({"mount", "c", "m"});
   EXPECT_TRUE(defaults.coalesce);
   EXPECT_EQ(defaults.max_extent_bytes, 1048576U);
-  EXPECT_EQ(defaults.readahead_bytes, 4194304U);
+  EXPECT_EQ(defaults.readahead_bytes, 8388608U);
   const auto options = parsed<MountOptions>({"mount", "c", "m", "--coalesce=on", "--readahead", "0",
                                              "-o", "coalesce=off,readahead=8M,max-extent=128K"});
   EXPECT_TRUE(options.coalesce);

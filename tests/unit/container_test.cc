@@ -112,7 +112,7 @@ TEST_F(ContainerTest, DeviceReadsTheDataSegment) {
   write_file(path(), content);
   Result<Container> container = open(true);
   ASSERT_TRUE(container) << container.error().message;
-  const std::unique_ptr<BlockDevice> device = container->take_device();
+  const std::unique_ptr<BlockDevice> device = *container->take_device();
   std::string read(pattern.size(), '\0');
   ASSERT_TRUE(device->read(0, std::as_writable_bytes(std::span(read))));
   EXPECT_EQ(read, pattern);
@@ -249,7 +249,7 @@ TEST_F(ContainerTest, ShortContainers) {
     Result<Container> container = open(true);
     ASSERT_TRUE(container) << container.error().message;
     EXPECT_EQ(container->info().image_size_bytes, 4U << 20);
-    const std::unique_ptr<BlockDevice> device = container->take_device();
+    const std::unique_ptr<BlockDevice> device = *container->take_device();
     std::vector<std::byte> sector(4096);
     EXPECT_TRUE(device->read(0, sector));
     EXPECT_TRUE(fails_with(device->read((4 << 20) - 4096, sector), Errc::io, ""));
@@ -317,7 +317,7 @@ TEST_F(ContainerTest, WriterExcludesEverybody) {
     }
     EXPECT_TRUE(Container::inspect({path(), {}, true}));
     // The lock goes with the device.
-    const std::unique_ptr<BlockDevice> device = writer->take_device();
+    const std::unique_ptr<BlockDevice> device = *writer->take_device();
     writer = fail(Errc::io);
     EXPECT_TRUE(fails_with(open(), Errc::busy, "mounted"));
   }

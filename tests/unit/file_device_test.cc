@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The device over real files in memory (memfd), and over /dev/full for a failing system call.
+// The device over real files in memory (memfd), over /dev/full for a failing system call, and past
+// the page cache of the disk.
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/block_device.h"
+#include "tests/support/temp_dir.h"
 
 namespace cryptimg {
 namespace {
@@ -112,6 +117,81 @@ TEST_F(FileDeviceTest, TheErrnoOfAFailedCallIsKept) {
   const Status status = device_->write(0, std::vector<std::byte>(512));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().os_errno, EBADF);
+}
+
+// Past the page cache, to and from addresses that no DMA takes.
+class DirectDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fd_ =
+        UniqueFd(::open((dir_.path() + "/container").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_TRUE(fd_.valid());
+    ASSERT_EQ(::ftruncate(fd_.get(), kDataOffset + kDirectSize), 0);
+    ASSERT_EQ(::fsync(fd_.get()), 0);
+    const int flags = ::fcntl(fd_.get(), F_GETFL);
+    if (::fcntl(fd_.get(), F_SETFL, flags | O_DIRECT) != 0) {
+      GTEST_SKIP() << "this file system has no direct I/O";
+    }
+    ASSERT_EQ(::fcntl(fd_.get(), F_SETFL, flags), 0);
+  }
+  // With a description of its own, so that fd_ stays as it is.
+  Result<std::unique_ptr<BlockDevice>> open(std::uint64_t size_bytes, std::uint32_t sector_bytes) {
+    UniqueFd own(::open((dir_.path() + "/container").c_str(), O_RDWR | O_CLOEXEC));
+    seen_ = own.get();
+    return make_direct_device(std::move(own), kDataOffset, size_bytes, sector_bytes);
+  }
+
+  static constexpr std::uint64_t kDirectSize = 4U << 20;
+  testing::TempDir dir_;
+  UniqueFd fd_;
+  int seen_ = -1;
+};
+
+TEST_F(DirectDeviceTest, WritesAndReadsAtAnyAddress) {
+  auto device = open(kDirectSize, 4096);
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_NE(::fcntl(seen_, F_GETFL) & O_DIRECT, 0);
+  for (const std::size_t skew : {std::size_t{0}, std::size_t{1}, std::size_t{512}}) {
+    for (const std::size_t length : {std::size_t{4096}, std::size_t{1} << 20}) {
+      std::vector<std::byte> memory(length + 8192);
+      std::byte* page =
+          memory.data() + 4096 - reinterpret_cast<std::uintptr_t>(memory.data()) % 4096;
+      const MutableBytes bytes(page + skew, length);
+      std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(skew + length / 4096));
+      ASSERT_TRUE((*device)->write(8192, bytes));
+      std::vector<std::byte> raw(length);
+      ASSERT_EQ(::pread(fd_.get(), raw.data(), length, kDataOffset + 8192),
+                static_cast<ssize_t>(length));
+      EXPECT_TRUE(std::equal(raw.begin(), raw.end(), bytes.begin()));
+      std::fill(bytes.begin(), bytes.end(), std::byte{0});
+      ASSERT_TRUE((*device)->read(8192, bytes));
+      EXPECT_TRUE(std::equal(raw.begin(), raw.end(), bytes.begin()));
+    }
+  }
+  EXPECT_TRUE((*device)->view(0, 1U << 20).empty());
+  EXPECT_TRUE((*device)->flush());
+}
+
+TEST_F(DirectDeviceTest, NothingOutsideIsServedAndNothingIsMadeLonger) {
+  auto device = open(kDirectSize, 4096);
+  ASSERT_TRUE(device) << device.error().message;
+  std::vector<std::byte> sector(4096);
+  EXPECT_EQ((*device)->read(kDirectSize, sector).error().code, Errc::io);
+  ASSERT_EQ(::ftruncate(fd_.get(), kDataOffset + 8192), 0);
+  EXPECT_EQ((*device)->read(8192, sector).error().code, Errc::io);
+  EXPECT_EQ((*device)->write(8192, sector).error().code, Errc::io);
+  EXPECT_TRUE((*device)->write(4096, sector));
+  EXPECT_TRUE((*device)->read(4096, sector));
+}
+
+TEST_F(DirectDeviceTest, RefusesWhatCannotBe) {
+  const auto short_file = open(kDirectSize + 4096, 4096);
+  ASSERT_FALSE(short_file);
+  EXPECT_EQ(short_file.error().code, Errc::io);
+  const auto no_file = make_direct_device(UniqueFd(::eventfd(0, EFD_CLOEXEC)), 0, 4096, 4096);
+  ASSERT_FALSE(no_file);
+  EXPECT_EQ(no_file.error().code, Errc::unsupported);
+  EXPECT_NE(no_file.error().message.find("--backing-io auto"), std::string::npos);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(JsonKeysOfAContainer, StatusOfItsDaemon) {
   ImageOptions options;
   options.size_bytes = 4096;
   const auto image =
-      EncryptedImage::create(container->take_device(), **engine, spec, *key, options, 1);
+      EncryptedImage::create(*container->take_device(), **engine, spec, *key, options, 1);
   ASSERT_TRUE(image) << image.error().message;
   DaemonStatus daemon(**image, {path_, "/mnt", "openssl", "aes-xts-plain64", 1});
   const Json status = Json::parse(daemon.answer(R"({"command":"status"})"));

@@ -211,6 +211,7 @@ TEST_F(MappedFileTest, AnImageCutShortWhileItIsDecipheredIsIo) {
   };
   ImageOptions options;
   options.size_bytes = kSize;
+  options.always_view = true;
   CipherSpec spec;
   spec.sector_size_bytes = 512;
   auto image =

@@ -68,13 +68,15 @@ TEST(MountWords, HowRequestsAreMergedAndReadAhead) {
   const MountOptions defaults = parsed("");
   EXPECT_TRUE(defaults.coalesce);
   EXPECT_EQ(defaults.max_extent_bytes, 1048576U);
-  EXPECT_EQ(defaults.readahead_bytes, 4194304U);
+  EXPECT_EQ(defaults.readahead_bytes, 8388608U);
   const MountOptions options = parsed("coalesce=off,max-extent=64K,readahead=16M");
   EXPECT_FALSE(options.coalesce);
   EXPECT_EQ(options.max_extent_bytes, 65536U);
   EXPECT_EQ(options.readahead_bytes, 16777216U);
   EXPECT_TRUE(parsed("coalesce=off,coalesce=on").coalesce);
-  EXPECT_EQ(defaults.backing_io, BackingIo::mapped);
+  EXPECT_EQ(defaults.backing_io, BackingIo::automatic);
+  EXPECT_EQ(parsed("backing-io=auto").backing_io, BackingIo::automatic);
+  EXPECT_EQ(parsed("backing-io=direct").backing_io, BackingIo::direct);
   EXPECT_EQ(parsed("backing-io=buffered").backing_io, BackingIo::buffered);
   EXPECT_EQ(parsed("backing-io=buffered,backing-io=mapped").backing_io, BackingIo::mapped);
   EXPECT_EQ(parsed("max-extent=4096").max_extent_bytes, 4096U);
@@ -93,7 +95,7 @@ TEST(MountWords, WhatIsMergedAndReadAheadHasLimits) {
     const std::string option = std::string(text).substr(0, std::string(text).find('='));
     EXPECT_EQ(refusal(text).substr(0, option.size()), option) << text;
   }
-  EXPECT_NE(refusal("backing-io=direct").find("mapped or buffered"), std::string::npos);
+  EXPECT_NE(refusal("backing-io=sideways").find("mapped, buffered or direct"), std::string::npos);
   EXPECT_NE(refusal("coalesce=yes").find("on or off"), std::string::npos);
   EXPECT_NE(refusal("max-extent=2M").find("4K to 1M"), std::string::npos);
   EXPECT_NE(refusal("readahead=1G").find("1M to 64M"), std::string::npos);
