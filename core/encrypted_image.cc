@@ -71,7 +71,7 @@ Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
                     " cannot cipher whole sectors at any address, choose another");
   }
   std::unique_ptr<EncryptedImage> image(
-      new EncryptedImage(std::move(device), spec, options, limits.max_bytes));
+      new EncryptedImage(std::move(device), spec, options, limits));
   for (unsigned worker = 0; worker < options.workers; ++worker) {
     CRYPTIMG_ASSIGN_OR_RETURN(auto session, engine.new_session(spec, key));
     image->worker_sessions_.push_back(std::move(session));
@@ -87,11 +87,13 @@ Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
 }
 
 EncryptedImage::EncryptedImage(std::unique_ptr<BlockDevice> device, const CipherSpec& spec,
-                               const ImageOptions& options, std::uint64_t engine_max_bytes)
+                               const ImageOptions& options, const EngineLimits& limits)
     : spec_(spec),
       size_bytes_(options.size_bytes),
       read_only_(options.read_only),
-      engine_max_bytes_(round_down(engine_max_bytes, spec.sector_size_bytes)),
+      engine_max_bytes_(round_down(limits.max_bytes, spec.sector_size_bytes)),
+      default_chunk_bytes_(static_cast<std::uint32_t>(std::clamp<std::size_t>(
+          limits.preferred_bytes, kDefaultMaxChunkBytes, kMaxPreferredChunkBytes))),
       device_(std::move(device)),
       flusher_(*device_),
       max_read_size_bytes_(round_chunk(options.max_read_size_bytes)),

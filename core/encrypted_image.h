@@ -43,6 +43,8 @@ class EncryptedImage;
 
 inline constexpr std::size_t kExtentSizes = 12;  // 512 bytes to 1 MiB, by powers of two
 inline constexpr std::uint32_t kDefaultMaxChunkBytes = 131072;  // dm-crypt's max_read_size
+// Of the default, where the engine prefers more.
+inline constexpr std::size_t kMaxPreferredChunkBytes = 1U << 20;
 
 // One read or write. The caller owns it, and its buffer, until its completion has been called;
 // it may be freed or reused from inside the completion.
@@ -89,7 +91,8 @@ struct ImageOptions {
   std::uint64_t size_bytes = 0;  // a positive multiple of the sector size
   bool read_only = false;
   unsigned workers = 0;  // threads besides the callers that cipher; 0: none
-  // Chunk limits, rounded down to whole sectors, at least one; 0: kDefaultMaxChunkBytes.
+  // Chunk limits, rounded down to whole sectors, at least one; 0: kDefaultMaxChunkBytes,
+  // or what the engine prefers, if that is more.
   std::uint32_t max_read_size_bytes = 0;
   std::uint32_t max_write_size_bytes = 0;
   std::uint64_t readahead_bytes = 0;  // memory for reading ahead of sequential streams; 0: none
@@ -198,7 +201,7 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   };
 
   EncryptedImage(std::unique_ptr<BlockDevice> device, const CipherSpec& spec,
-                 const ImageOptions& options, std::uint64_t engine_max_bytes);
+                 const ImageOptions& options, const EngineLimits& limits);
 
   // WorkerPool::Handler.
   void work(WorkerPool::Job& job, unsigned worker) noexcept override;
@@ -228,6 +231,7 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   const std::uint64_t size_bytes_;
   const bool read_only_;
   const std::uint64_t engine_max_bytes_;  // whole sectors, at least one
+  const std::uint32_t default_chunk_bytes_;
   const std::unique_ptr<BlockDevice> device_;
   std::vector<std::unique_ptr<CipherSession>> worker_sessions_;  // by worker, used by it alone
   std::unique_ptr<CipherSession> ahead_session_;                 // used by read_ahead_ alone

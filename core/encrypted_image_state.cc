@@ -57,7 +57,7 @@ std::uint32_t EncryptedImage::set_max_write_size(std::uint32_t bytes) noexcept {
 
 // As dm-crypt rounds them.
 std::uint32_t EncryptedImage::round_chunk(std::uint32_t bytes) const noexcept {
-  const std::uint32_t wanted = bytes == 0 ? kDefaultMaxChunkBytes : bytes;
+  const std::uint32_t wanted = bytes == 0 ? default_chunk_bytes_ : bytes;
   return std::max(spec_.sector_size_bytes, wanted - wanted % spec_.sector_size_bytes);
 }
 

@@ -25,6 +25,9 @@ struct AfalgOptions {
   // An operation (for CBC writes: a piece of an extent) that takes longer never ends: the driver is
   // given up, for as long as the engine lives.
   std::chrono::milliseconds patience{5000};
+  // The same for the first operations, which only test and measure it: nobody waits for their data,
+  // and a mount must not wait for a driver that is broken.
+  std::chrono::milliseconds trial_patience{1500};
   // Of every so many pieces one has a sector of its result compared with the CPU's; the first has.
   unsigned sample_every = 16;
   // Driver failures in a row after which it is given up too.

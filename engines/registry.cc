@@ -25,36 +25,6 @@ constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kAfalg = "afalg";
 constexpr std::string_view kAfalgPrefix = "afalg:";
 
-// Whether `engine` may serve `spec`: it says so, and its known-answer test bears it out.
-Status check_engine(const CipherEngine& engine, const CipherSpec& spec) {
-  CRYPTIMG_RETURN_IF_ERROR(engine.supports(spec));
-  CRYPTIMG_RETURN_IF_ERROR(known_answer_test(engine, spec));
-  // Whose work was redone in software has shown nothing.
-  const DriverCounters counters = engine.driver_counters();
-  if (counters.fallbacks != 0 || counters.quarantines != 0) {
-    return fail(Errc::unavailable,
-                "the driver behind the engine " + std::string(engine.name()) +
-                    " failed, or gave a wrong result, in its known-answer test of " +
-                    cipher_name(spec));
-  }
-  return {};
-}
-
-Result<std::shared_ptr<const CipherEngine>> best_engine_of(const EngineTable& table,
-                                                           const CipherSpec& spec) {
-  std::string reasons;
-  for (const auto& engine : table) {
-    const Status status = check_engine(*engine, spec);
-    if (status) {
-      return engine;
-    }
-    reasons += reasons.empty() ? "" : "; ";
-    reasons += std::string(engine->name()) + ": " + status.error().message;
-  }
-  return fail(Errc::unavailable,
-              "no engine on this machine can serve " + cipher_name(spec) + " (" + reasons + ")");
-}
-
 EngineTable software_engines() {
   return {
 #if defined(CRYPTIMG_HAVE_VAES)
@@ -76,15 +46,28 @@ std::shared_ptr<const CipherEngine> make_afalg(std::string_view driver,
   return make_afalg_engine(system_alg_kernel(), std::move(afalg));
 }
 
-// afalg comes last, so that nobody gets it who has not asked for it: hardware is not faster because
-// it is hardware.
-EngineTable built_in_engines() {
+// afalg comes last: hardware is not faster because it is hardware.
+EngineTable built_in_engines(const EngineOptions& options) {
   EngineTable table = software_engines();
-  table.push_back(make_afalg({}, make_openssl_engine(), {}));
+  table.push_back(make_afalg({}, make_openssl_engine(), options));
   return table;
 }
 
 }  // namespace
+
+Status check_engine(const CipherEngine& engine, const CipherSpec& spec) {
+  CRYPTIMG_RETURN_IF_ERROR(engine.supports(spec));
+  CRYPTIMG_RETURN_IF_ERROR(known_answer_test(engine, spec));
+  // Whose work was redone in software has shown nothing.
+  const DriverCounters counters = engine.driver_counters();
+  if (counters.fallbacks != 0 || counters.quarantines != 0) {
+    return fail(Errc::unavailable,
+                "the driver behind the engine " + std::string(engine.name()) +
+                    " failed, or gave a wrong result, in its known-answer test of " +
+                    cipher_name(spec));
+  }
+  return {};
+}
 
 std::vector<EngineInfo> list_engines_of(const EngineTable& table, const CipherSpec& spec) {
   std::vector<EngineInfo> engines;
@@ -100,8 +83,9 @@ std::vector<EngineInfo> list_engines_of(const EngineTable& table, const CipherSp
       chosen = info.name;
       info.reason = "the best engine that passes its known-answer test here";
     } else {
-      info.reason =
-          info.usable ? "usable, but " + chosen + " is preferred" : status.error().message;
+      info.reason = !info.usable           ? status.error().message
+                    : engine->has_driver() ? "usable, and taken where it is measured to be faster"
+                                           : "usable, but " + chosen + " is preferred";
     }
     engines.push_back(std::move(info));
   }
@@ -113,7 +97,7 @@ Result<std::shared_ptr<const CipherEngine>> make_engine_of(const EngineTable& ta
                                                            const CipherSpec& spec) {
   CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
   if (name == kAuto) {
-    return best_engine_of(table, spec);
+    return auto_engine_of(table, spec);
   }
   std::string names(kAuto);
   for (const auto& engine : table) {
@@ -129,7 +113,11 @@ Result<std::shared_ptr<const CipherEngine>> make_engine_of(const EngineTable& ta
 }
 
 std::vector<EngineInfo> list_engines(const CipherSpec& spec) {
-  return list_engines_of(built_in_engines(), spec);
+  return list_engines_of(built_in_engines({}), spec);
+}
+
+std::vector<EngineInfo> measure_engines(const CipherSpec& spec) {
+  return measure_engines_of(built_in_engines({}), spec);
 }
 
 Result<std::shared_ptr<const CipherEngine>> make_engine(std::string_view name,
@@ -137,10 +125,10 @@ Result<std::shared_ptr<const CipherEngine>> make_engine(std::string_view name,
                                                         const EngineOptions& options) {
   const bool has_driver = name.substr(0, kAfalgPrefix.size()) == kAfalgPrefix;
   if (!has_driver && name != kAfalg) {
-    return make_engine_of(built_in_engines(), name, spec);
+    return make_engine_of(built_in_engines(options), name, spec);
   }
   CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
-  CRYPTIMG_ASSIGN_OR_RETURN(auto software, best_engine_of(software_engines(), spec));
+  CRYPTIMG_ASSIGN_OR_RETURN(auto software, auto_engine_of(software_engines(), spec));
   const std::string_view driver = has_driver ? name.substr(kAfalgPrefix.size()) : "";
   return make_engine_of({make_afalg(driver, std::move(software), options)}, name, spec);
 }

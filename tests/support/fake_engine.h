@@ -23,6 +23,7 @@ struct FakeControl {
   std::atomic<std::uint64_t> fail_at{0};  // the call, counted from 1, that fails; 0: none
   std::size_t max_bytes = SIZE_MAX;
   std::size_t alignment_bytes = 1;
+  std::size_t preferred_bytes = EngineLimits().preferred_bytes;
   // Called on the ciphering thread before each transform. Set before the image is made.
   std::function<void()> on_transform;
 };
@@ -49,6 +50,7 @@ class FakeEngine final : public CipherEngine {
     EngineLimits limits;
     limits.max_bytes = control_.max_bytes;
     limits.alignment_bytes = control_.alignment_bytes;
+    limits.preferred_bytes = control_.preferred_bytes;
     return limits;
   }
   [[nodiscard]] Result<std::unique_ptr<CipherSession>> new_session(

@@ -117,6 +117,19 @@ TEST_F(ImageTest, TunablesAreRoundedToSectors) {
   EXPECT_EQ(image_->set_max_write_size(0), kDefaultMaxChunkBytes);
 }
 
+TEST_F(ImageTest, TheDefaultIsLargerWhereTheEnginePrefersThat) {
+  control_.preferred_bytes = 524288;
+  make(1048576, 0);
+  EXPECT_EQ(image_->max_read_size_bytes(), 524288U);
+  EXPECT_EQ(image_->set_max_write_size(65536), 65536U);
+  EXPECT_EQ(image_->set_max_write_size(0), 524288U);
+  read(0, 1048576);
+  EXPECT_EQ(control_.transforms, 2U);
+  control_.preferred_bytes = 4096;
+  make(1048576, 0);
+  EXPECT_EQ(image_->max_read_size_bytes(), kDefaultMaxChunkBytes);
+}
+
 TEST_F(ImageTest, ChunksFollowTheTunablesWhileMounted) {
   make(65536, 0);
   EXPECT_EQ(read(0, 65536).size(), 65536U);
