@@ -52,7 +52,7 @@ Status check_spec(const CipherSpec& spec);
 // What an engine is good at; the policy that follows from it is the pipeline's.
 struct EngineLimits {
   std::size_t alignment_bytes = 1;       // of source and target
-  std::size_t preferred_bytes = 131072;  // chunk size from which more brings little
+  std::size_t preferred_bytes = 131072;  // chunk of a read from which on more brings little
   std::size_t max_bytes = SIZE_MAX;      // of one transform call
 };
 

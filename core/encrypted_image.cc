@@ -97,7 +97,9 @@ EncryptedImage::EncryptedImage(std::unique_ptr<BlockDevice> device, const Cipher
       device_(std::move(device)),
       flusher_(*device_),
       max_read_size_bytes_(round_chunk(options.max_read_size_bytes)),
-      max_write_size_bytes_(round_chunk(options.max_write_size_bytes)) {}
+      max_write_size_bytes_(round_chunk(options.max_write_size_bytes == 0
+                                            ? kDefaultMaxChunkBytes
+                                            : options.max_write_size_bytes)) {}
 
 EncryptedImage::~EncryptedImage() {
   // Polled, because taking itself off in_flight_ must be the last that a request's thread does to

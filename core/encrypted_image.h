@@ -92,7 +92,7 @@ struct ImageOptions {
   bool read_only = false;
   unsigned workers = 0;  // threads besides the callers that cipher; 0: none
   // Chunk limits, rounded down to whole sectors, at least one; 0: kDefaultMaxChunkBytes,
-  // or what the engine prefers, if that is more.
+  // or for reads what the engine prefers, if that is more.
   std::uint32_t max_read_size_bytes = 0;
   std::uint32_t max_write_size_bytes = 0;
   std::uint64_t readahead_bytes = 0;  // memory for reading ahead of sequential streams; 0: none

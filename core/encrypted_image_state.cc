@@ -50,7 +50,7 @@ std::uint32_t EncryptedImage::set_max_read_size(std::uint32_t bytes) noexcept {
 }
 
 std::uint32_t EncryptedImage::set_max_write_size(std::uint32_t bytes) noexcept {
-  const std::uint32_t rounded = round_chunk(bytes);
+  const std::uint32_t rounded = round_chunk(bytes == 0 ? kDefaultMaxChunkBytes : bytes);
   max_write_size_bytes_.store(rounded, kRelaxed);
   return rounded;
 }

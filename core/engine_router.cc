@@ -190,7 +190,9 @@ EngineLimits EngineRouter::limits() const {
     const EngineLimits others = measured.engine->limits();
     limits.alignment_bytes = std::max(limits.alignment_bytes, others.alignment_bytes);
     limits.max_bytes = std::min(limits.max_bytes, others.max_bytes);
-    limits.preferred_bytes = std::max(limits.preferred_bytes, others.preferred_bytes);
+  }
+  if (route(Direction::decrypt, device().limits().preferred_bytes).engine == device_number()) {
+    limits.preferred_bytes = device().limits().preferred_bytes;
   }
   return limits;
 }

@@ -78,11 +78,9 @@ void AfalgDriverUse::give_up(const std::string& reason) noexcept {
 }
 
 std::chrono::milliseconds AfalgDriverUse::patience() const noexcept {
-  // More than the known-answer test and the measuring at a mount take.
-  constexpr std::uint64_t kTrialPieces = 64;
-  return pieces_.load(std::memory_order_relaxed) < kTrialPieces
-             ? std::min(options_.patience, options_.trial_patience)
-             : options_.patience;
+  const bool is_on_trial =
+      options_.on_trial != nullptr && options_.on_trial->load(std::memory_order_relaxed);
+  return is_on_trial ? std::min(options_.patience, options_.trial_patience) : options_.patience;
 }
 
 void AfalgDriverUse::count_success(std::uint64_t operations, std::uint64_t bytes) noexcept {

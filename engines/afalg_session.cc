@@ -140,7 +140,9 @@ std::size_t AfalgSession::piece_bytes(const Extent& extent) const noexcept {
   }
   const std::size_t sectors = extent.source.size() / spec_.sector_size_bytes;
   const std::size_t share = (sectors + lanes_.size() - 1) / lanes_.size();
-  return std::min(share * spec_.sector_size_bytes, max_piece_bytes_);
+  // Few enough that a slow device is done with them in good time.
+  constexpr std::size_t kMostSectors = 32;
+  return std::min(std::min(share, kMostSectors) * spec_.sector_size_bytes, max_piece_bytes_);
 }
 
 MutableBytes AfalgSession::ivs_of(std::size_t slot) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The table of the engines, best first, and how one is chosen from it.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,23 +35,30 @@ EngineTable software_engines() {
   };
 }
 
+using Trial = std::shared_ptr<std::atomic<bool>>;
+
 // `software` does what the driver fails at.
 std::shared_ptr<const CipherEngine> make_afalg(std::string_view driver,
                                                std::shared_ptr<const CipherEngine> software,
-                                               const EngineOptions& options) {
+                                               const EngineOptions& options, Trial trial) {
   AfalgOptions afalg;
   afalg.driver = driver;
   afalg.software = std::move(software);
   afalg.on_warning = options.on_warning;
   afalg.sector_by_sector = options.offload_by_sector;
+  afalg.on_trial = std::move(trial);
   return make_afalg_engine(system_alg_kernel(), std::move(afalg));
 }
 
 // afalg comes last: hardware is not faster because it is hardware.
-EngineTable built_in_engines(const EngineOptions& options) {
+EngineTable built_in_engines(const EngineOptions& options, Trial trial) {
   EngineTable table = software_engines();
-  table.push_back(make_afalg({}, make_openssl_engine(), options));
+  table.push_back(make_afalg({}, make_openssl_engine(), options, std::move(trial)));
   return table;
+}
+
+Trial begin_trial() {
+  return std::make_shared<std::atomic<bool>>(true);
 }
 
 }  // namespace
@@ -113,24 +121,30 @@ Result<std::shared_ptr<const CipherEngine>> make_engine_of(const EngineTable& ta
 }
 
 std::vector<EngineInfo> list_engines(const CipherSpec& spec) {
-  return list_engines_of(built_in_engines({}), spec);
+  return list_engines_of(built_in_engines({}, begin_trial()), spec);
 }
 
 std::vector<EngineInfo> measure_engines(const CipherSpec& spec) {
-  return measure_engines_of(built_in_engines({}), spec);
+  return measure_engines_of(built_in_engines({}, begin_trial()), spec);
 }
 
 Result<std::shared_ptr<const CipherEngine>> make_engine(std::string_view name,
                                                         const CipherSpec& spec,
                                                         const EngineOptions& options) {
+  const Trial trial = begin_trial();
   const bool has_driver = name.substr(0, kAfalgPrefix.size()) == kAfalgPrefix;
+  Result<std::shared_ptr<const CipherEngine>> made;
   if (!has_driver && name != kAfalg) {
-    return make_engine_of(built_in_engines(options), name, spec);
+    made = make_engine_of(built_in_engines(options, trial), name, spec);
+  } else {
+    CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
+    CRYPTIMG_ASSIGN_OR_RETURN(auto software, auto_engine_of(software_engines(), spec));
+    const std::string_view driver = has_driver ? name.substr(kAfalgPrefix.size()) : "";
+    made = make_engine_of({make_afalg(driver, std::move(software), options, trial)}, name, spec);
   }
-  CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
-  CRYPTIMG_ASSIGN_OR_RETURN(auto software, auto_engine_of(software_engines(), spec));
-  const std::string_view driver = has_driver ? name.substr(kAfalgPrefix.size()) : "";
-  return make_engine_of({make_afalg(driver, std::move(software), options)}, name, spec);
+  // From here on somebody waits for its data.
+  *trial = false;
+  return made;
 }
 
 }  // namespace cryptimg

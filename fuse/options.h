@@ -32,7 +32,7 @@ struct MountOptions {
   bool offload_by_sector = false;             // engine afalg: an operation for each sector
   std::optional<unsigned> workers;            // default: cores - 1, the session threads cipher too
   std::uint32_t max_read_size_bytes = 0;      // 0: 131072, or what the engine prefers
-  std::uint32_t max_write_size_bytes = 0;     // as above
+  std::uint32_t max_write_size_bytes = 0;     // 0: 131072
   bool coalesce = true;                       // requests that are queued together become one extent
   std::uint32_t max_extent_bytes = 1U << 20;  // of which at most so long
   std::uint32_t readahead_bytes = 4U << 20;   // memory for reading ahead; 0: off

@@ -68,7 +68,7 @@ class AutoEngine : public ::testing::Test {
   void make(AlgMode mode) {
     kernel_ = std::make_shared<FakeAlgKernel>(mode);
     AfalgOptions options;
-    options.patience = options.trial_patience = milliseconds(2000);
+    options.patience = milliseconds(2000);
     options.on_warning = [this](const std::string& warning) { warnings_.push_back(warning); };
     table_ = {slow_, make_afalg_engine(kernel_, options)};
   }
@@ -122,6 +122,7 @@ TEST_F(AutoEngine, LeavesHardwareThatFailsInItsTestOrWhileItIsMeasured) {
       make(AlgMode::ecb);
       AfalgOptions options;
       options.trial_patience = milliseconds(100);
+      options.on_trial = std::make_shared<std::atomic<bool>>(true);
       table_[1] = make_afalg_engine(kernel_, options);
       kernel_->order(fault, nth, 1'000'000);
       EXPECT_EQ(chosen()->name(), "slow") << static_cast<unsigned>(fault) << " at " << nth;

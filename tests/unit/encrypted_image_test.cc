@@ -117,12 +117,14 @@ TEST_F(ImageTest, TunablesAreRoundedToSectors) {
   EXPECT_EQ(image_->set_max_write_size(0), kDefaultMaxChunkBytes);
 }
 
-TEST_F(ImageTest, TheDefaultIsLargerWhereTheEnginePrefersThat) {
+TEST_F(ImageTest, TheDefaultOfReadsIsLargerWhereTheEnginePrefersThat) {
   control_.preferred_bytes = 524288;
   make(1048576, 0);
   EXPECT_EQ(image_->max_read_size_bytes(), 524288U);
-  EXPECT_EQ(image_->set_max_write_size(65536), 65536U);
-  EXPECT_EQ(image_->set_max_write_size(0), 524288U);
+  EXPECT_EQ(image_->set_max_read_size(65536), 65536U);
+  EXPECT_EQ(image_->set_max_read_size(0), 524288U);
+  EXPECT_EQ(image_->max_write_size_bytes(), kDefaultMaxChunkBytes);
+  EXPECT_EQ(image_->set_max_write_size(0), kDefaultMaxChunkBytes);
   read(0, 1048576);
   EXPECT_EQ(control_.transforms, 2U);
   control_.preferred_bytes = 4096;

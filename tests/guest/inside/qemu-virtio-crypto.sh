@@ -26,10 +26,11 @@ check afalg reads aes-xts-plain64 512 4096
 # auto finds it, measures that it is faster, and lets the CPU do a part of it at most.
 engine_name=openssl+afalg share_percent=50 check auto reads aes-cbc-plain64 256 512
 engine_name=openssl+afalg share_percent=50 check auto reads aes-xts-plain64 512 4096
-expect_exit 0 "$CRYPTIMG" engines
-cp "$out" /out/result
-grep -qE "^\* afalg .*virtio_crypto_aes_cbc" "$out" || fail "engines does not show that hardware is chosen"
-grep -qE "^  afalg +read .*from .* on$" "$out" || fail "engines does not show from which size on"
+engines_show_it() {
+  "$CRYPTIMG" engines >/out/result
+  grep -qE "^\* afalg .*virtio_crypto_aes_cbc" /out/result && grep -qE "^  afalg +read .*from .* on$" /out/result
+}
+eventually engines_show_it
 
 # One operation of 128 KiB breaks this device (QEMU 7.2): it never ends, nor does any after it. Whoever sends it
 # cannot be killed any more, so it is not waited for.
@@ -60,14 +61,13 @@ reader() {
 }
 given_up() { grep -q "given up" "$work/log"; }
 
-mount_image "$work/c.img" "$mnt" --engine auto --log-file "$work/log" --readahead 0
+engine_name=openssl+afalg mount_with auto --log-file "$work/log" --readahead 0
 daemon=$(daemon_of)
 before=$(driver_bytes)
 reader 1 &
 readers=$!
 reader 2 &
 readers="$readers $!"
-[ "$(status_of "$mnt" .engine)" = openssl+afalg ] || fail "auto does not take the device"
 moved() { [ "$(driver_bytes)" -gt $((before + bytes)) ]; }
 eventually moved
 python3 "$work/hang.py" >"$work/hang" 2>&1 &
