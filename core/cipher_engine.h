@@ -51,9 +51,8 @@ Status check_spec(const CipherSpec& spec);
 
 // What an engine is good at; the policy that follows from it is the pipeline's.
 struct EngineLimits {
-  std::size_t alignment_bytes = 1;       // of source and target
-  std::size_t preferred_bytes = 131072;  // chunk size from which more brings little
-  std::size_t max_bytes = SIZE_MAX;      // of one transform call
+  std::size_t alignment_bytes = 1;   // of source and target
+  std::size_t max_bytes = SIZE_MAX;  // of one transform call
 };
 
 // What an engine has done on a device or driver outside this process; all zeros for engines on the
@@ -79,6 +78,17 @@ class CipherSession {
   // On failure target is zeroed and nothing of it may be served. Does not allocate on success.
   virtual Status transform(Direction direction, std::uint64_t first_sector, Bytes source,
                            MutableBytes target) noexcept = 0;
+
+  // For sessions whose work is done elsewhere than on the calling thread's core, so that it can do
+  // other work meanwhile: begin() starts what transform() would do, and finish() waits for its end
+  // and returns what transform() would have. False: not offered, or not now; nothing was done.
+  // REQUIRES: begin as transform; after true, finish() before anything else on this session, and
+  // source and target are the session's until it has returned.
+  virtual bool begin(Direction /*direction*/, std::uint64_t /*first_sector*/, Bytes /*source*/,
+                     MutableBytes /*target*/) noexcept {
+    return false;
+  }
+  virtual Status finish() noexcept { return fail(Errc::invalid_argument); }
 };
 
 // A way of ciphering. Immutable, shared, safe to call from any thread.
@@ -94,6 +104,8 @@ class CipherEngine {
   // unavailable (not on this machine), with the reason.
   [[nodiscard]] virtual Status supports(const CipherSpec& spec) const = 0;
   [[nodiscard]] virtual EngineLimits limits() const { return {}; }
+  // Whether a device or driver outside this process does the work, as far as it can.
+  [[nodiscard]] virtual bool has_driver() const { return false; }
   [[nodiscard]] virtual DriverCounters driver_counters() const noexcept { return {}; }
   // A session for one thread, ready to transform. The key is only read during the call.
   // REQUIRES: key.size() == spec.key_size_bytes.

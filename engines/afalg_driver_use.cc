@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engines/afalg_driver_use.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -76,6 +77,12 @@ void AfalgDriverUse::give_up(const std::string& reason) noexcept {
   }
 }
 
+std::chrono::milliseconds AfalgDriverUse::patience() const noexcept {
+  const bool is_on_trial =
+      options_.on_trial != nullptr && options_.on_trial->load(std::memory_order_relaxed);
+  return is_on_trial ? std::min(options_.patience, options_.trial_patience) : options_.patience;
+}
+
 void AfalgDriverUse::count_success(std::uint64_t operations, std::uint64_t bytes) noexcept {
   counters_.operations.fetch_add(operations, std::memory_order_relaxed);
   counters_.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -86,7 +93,7 @@ void AfalgDriverUse::count_failure(int os_errno) noexcept {
   counters_.fallbacks.fetch_add(1, std::memory_order_relaxed);
   const unsigned failures = failures_in_a_row_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (os_errno == ETIMEDOUT) {
-    give_up("an operation did not end within " + std::to_string(options_.patience.count()) +
+    give_up("an operation did not end within " + std::to_string(patience().count()) +
             " milliseconds");
   } else if (os_errno == EPIPE) {
     give_up("its helper process is gone");

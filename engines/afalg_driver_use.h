@@ -56,6 +56,8 @@ class AfalgDriverUse {
   [[nodiscard]] bool is_given_up() const noexcept {
     return counters_.quarantines.load(std::memory_order_acquire) != 0;
   }
+  // How long an operation that begins now may take.
+  [[nodiscard]] std::chrono::milliseconds patience() const noexcept;
   // Gives the driver up, telling `reason` if it was not given up before.
   void give_up(const std::string& reason) noexcept;
 

@@ -5,6 +5,7 @@
 #include "engines/afalg_engine.h"
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +36,7 @@ class AfalgEngine final : public CipherEngine {
   [[nodiscard]] std::string_view name() const override { return name_; }
 
   [[nodiscard]] std::string description() const override {
-    const std::string text = kernel_->proc_crypto();
+    const std::string& text = proc_crypto();
     std::string drivers;
     if (!use_->options().driver.empty()) {
       drivers = use_->options().driver;
@@ -55,6 +56,7 @@ class AfalgEngine final : public CipherEngine {
     return {};
   }
 
+  [[nodiscard]] bool has_driver() const override { return true; }
   [[nodiscard]] DriverCounters driver_counters() const noexcept override {
     return use_->counters();
   }
@@ -78,8 +80,7 @@ class AfalgEngine final : public CipherEngine {
   // The driver that serves `spec`, or why none does.
   [[nodiscard]] Result<AlgDriver> driver_for(const CipherSpec& spec) const {
     CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
-    CRYPTIMG_RETURN_IF_ERROR(kernel_->available());
-    const std::string text = kernel_->proc_crypto();
+    const std::string& text = proc_crypto();
     const std::string& asked = use_->options().driver;
     if (asked.empty()) {
       const auto best = best_hardware(parse_proc_crypto(text), spec.mode);
@@ -88,8 +89,11 @@ class AfalgEngine final : public CipherEngine {
                                            cipher_name(spec) +
                                            "; afalg:DRIVER takes any driver, software too");
       }
+      // Not before: where there is no hardware, nobody need load the kernel's module.
+      CRYPTIMG_RETURN_IF_ERROR(kernel_->available());
       return *best;
     }
+    CRYPTIMG_RETURN_IF_ERROR(kernel_->available());
     const auto driver = find_driver(text, asked);
     if (!driver) {
       return fail(Errc::unavailable, "/proc/crypto shows no AES driver '" + asked +
@@ -103,6 +107,14 @@ class AfalgEngine final : public CipherEngine {
     return *driver;
   }
 
+  // Read once: sessions are also opened by threads that may not open files any more.
+  [[nodiscard]] const std::string& proc_crypto() const {
+    std::call_once(once_, [this] { proc_crypto_ = kernel_->proc_crypto(); });
+    return proc_crypto_;
+  }
+
+  mutable std::once_flag once_;
+  mutable std::string proc_crypto_;  // constant after once_
   const std::string name_;
   const std::shared_ptr<const AlgKernel> kernel_;
   const std::shared_ptr<const CipherEngine> software_;

@@ -4,6 +4,7 @@
 // misbehaves. For registry.cc and tests; everyone else includes engines/engines.h.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,10 @@ struct AfalgOptions {
   // An operation (for CBC writes: a piece of an extent) that takes longer never ends: the driver is
   // given up, for as long as the engine lives.
   std::chrono::milliseconds patience{5000};
+  // The same while *on_trial: nobody waits for the data, and a mount must not wait for a driver
+  // that is broken. Null is never.
+  std::shared_ptr<const std::atomic<bool>> on_trial;
+  std::chrono::milliseconds trial_patience{1500};
   // Of every so many pieces one has a sector of its result compared with the CPU's; the first has.
   unsigned sample_every = 16;
   // Driver failures in a row after which it is given up too.

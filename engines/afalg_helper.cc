@@ -201,9 +201,9 @@ void AfalgHelper::close(std::uint32_t transform) noexcept {
                      receive_message(control_.get(), Clock::now() + patience_, answer) != 0;
 }
 
-bool AfalgHelper::begin(unsigned lane, const Work& work) noexcept {
+bool AfalgHelper::begin(unsigned lane, const Work& work, milliseconds patience) noexcept {
   OwnLane& own = lanes_[lane];
-  own.deadline = Clock::now() + patience_;
+  own.deadline = Clock::now() + patience;
   return send_message(own.socket.get(), work);
 }
 

@@ -60,7 +60,8 @@ class AfalgHelper {
     std::size_t max_bytes = 0;  // of an operation: AlgTransform's, at most kLaneBytes
   };
 
-  // Forks a helper with so many lanes. Whatever takes it longer than `patience` it never does.
+  // Forks a helper with so many lanes. An open() that takes it longer than `patience` it never
+  // does.
   static Result<std::unique_ptr<AfalgHelper>> start(const std::shared_ptr<const AlgKernel>& kernel,
                                                     unsigned lanes,
                                                     std::chrono::milliseconds patience);
@@ -78,9 +79,10 @@ class AfalgHelper {
   [[nodiscard]] unsigned lanes() const noexcept { return static_cast<unsigned>(lanes_.size()); }
   [[nodiscard]] const Lane& lane(unsigned index) const noexcept { return lanes_[index].shared; }
 
-  // Has the helper do `work` on a lane; false where the helper is gone.
-  [[nodiscard]] bool begin(unsigned lane, const Work& work) noexcept;
-  // Waits for it, until `patience` after it began. Returns 0, the errno of what failed, ETIMEDOUT
+  // Has the helper do `work` on a lane, within `patience`; false where the helper is gone.
+  [[nodiscard]] bool begin(unsigned lane, const Work& work,
+                           std::chrono::milliseconds patience) noexcept;
+  // Waits for it, until its patience is over. Returns 0, the errno of what failed, ETIMEDOUT
   // or EPIPE. After the latter two the lane must not be used again: the kernel may still write to
   // it.
   [[nodiscard]] int finish(unsigned lane) noexcept;

@@ -48,60 +48,88 @@ Status AfalgSession::transform(Direction direction, std::uint64_t first_sector, 
     wipe(target);
     return fail(Errc::invalid_argument);
   }
-  const Extent extent{direction, offload_form(spec_.mode, driver_, direction), first_sector, source,
-                      target};
-  const Status status = extent.form == OffloadForm::none || use_->is_given_up()
-                            ? in_software(extent, 0, source.size())
-                            : offload(extent);
+  extent_ = {direction, offload_form(spec_.mode, driver_, direction), first_sector, source, target};
+  const Status status = begin_extent() ? finish_extent() : in_software(extent_, 0, source.size());
   if (!status) {
     wipe(target);
   }
   return status;
 }
 
-Status AfalgSession::offload(const Extent& extent) noexcept {
-  const std::size_t size = extent.source.size();
+bool AfalgSession::begin(Direction direction, std::uint64_t first_sector, Bytes source,
+                         MutableBytes target) noexcept {
+  if (!transform_is_valid(spec_, first_sector, source, target)) {
+    return false;
+  }
+  extent_ = {direction, offload_form(spec_.mode, driver_, direction), first_sector, source, target};
+  return begin_extent();
+}
+
+Status AfalgSession::finish() noexcept {
+  const Status status = finish_extent();
+  if (!status) {
+    wipe(extent_.target);
+  }
+  return status;
+}
+
+bool AfalgSession::begin_extent() noexcept {
+  if (extent_.form == OffloadForm::none || use_->is_given_up()) {
+    return false;
+  }
+  const std::size_t size = extent_.source.size();
   const std::size_t wanted = (size + max_piece_bytes_ - 1) / max_piece_bytes_;
-  const bool is_serial = extent.form == OffloadForm::cbc_sectors;
+  const bool is_serial = extent_.form == OffloadForm::cbc_sectors;
   const std::size_t sectors = size / spec_.sector_size_bytes;
   lanes_.clear();
   use_->take_lanes(static_cast<unsigned>(
                        std::min<std::size_t>(is_serial ? sectors : wanted, use_->options().lanes)),
                    lanes_);
   if (lanes_.empty()) {
-    return in_software(extent, 0, size);
+    return false;
   }
-  const std::size_t piece_size = piece_bytes(extent);
-  std::fill(pieces_.begin(), pieces_.end(), Piece());
+  piece_bytes_ = piece_bytes(extent_);
+  at_ = 0;
+  status_ = {};
+  for (std::size_t slot = 0; slot < lanes_.size(); ++slot) {
+    pieces_[slot] = {};
+    begin_next(slot);
+  }
+  return true;
+}
 
-  // In turn: the slot that was begun first ends first, and takes the next piece.
-  Status status;
-  std::size_t at = 0;
-  std::size_t under_way = 0;
-  for (std::size_t slot = 0; at < size || under_way > 0; slot = (slot + 1) % lanes_.size()) {
+void AfalgSession::begin_next(std::size_t slot) noexcept {
+  const std::size_t left = extent_.source.size() - at_;
+  if (left == 0) {
+    return;
+  }
+  pieces_[slot] = {at_, std::min(piece_bytes_, left), false};
+  at_ += pieces_[slot].size;
+  if (!begin_piece(extent_, slot)) {
+    const Status redone = in_software(extent_, pieces_[slot].at, pieces_[slot].size);
+    status_ = status_ ? redone : status_;
+  }
+}
+
+// In turn: the slot that was begun first ends first, and takes the next piece.
+Status AfalgSession::finish_extent() noexcept {
+  const auto is_begun = [](const Piece& piece) { return piece.is_begun; };
+  const auto end = pieces_.begin() + static_cast<std::ptrdiff_t>(lanes_.size());
+  for (std::size_t slot = 0;
+       at_ < extent_.source.size() || std::any_of(pieces_.begin(), end, is_begun);
+       slot = (slot + 1) % lanes_.size()) {
     if (pieces_[slot].is_begun) {
-      --under_way;
-      const Status finished = finish(extent, slot);
-      status = status ? finished : status;
+      const Status finished = finish_piece(extent_, slot);
+      status_ = status_ ? finished : status_;
     }
-    if (at == size) {
-      continue;
-    }
-    pieces_[slot] = {at, std::min(piece_size, size - at), false};
-    at += pieces_[slot].size;
-    if (begin(extent, slot)) {
-      ++under_way;
-    } else {
-      const Status redone = in_software(extent, pieces_[slot].at, pieces_[slot].size);
-      status = status ? redone : status;
-    }
+    begin_next(slot);
   }
   for (const unsigned lane : lanes_) {
     if (lane != kLostLane) {
       use_->give_back(lane);
     }
   }
-  return status;
+  return std::exchange(status_, Status());
 }
 
 // The largest piece, except where the operations in a piece come one after the other: then all
@@ -112,7 +140,9 @@ std::size_t AfalgSession::piece_bytes(const Extent& extent) const noexcept {
   }
   const std::size_t sectors = extent.source.size() / spec_.sector_size_bytes;
   const std::size_t share = (sectors + lanes_.size() - 1) / lanes_.size();
-  return std::min(share * spec_.sector_size_bytes, max_piece_bytes_);
+  // Few enough that a slow device is done with them in good time.
+  constexpr std::size_t kMostSectors = 32;
+  return std::min(std::min(share, kMostSectors) * spec_.sector_size_bytes, max_piece_bytes_);
 }
 
 MutableBytes AfalgSession::ivs_of(std::size_t slot) noexcept {
@@ -126,7 +156,7 @@ SectorRun AfalgSession::run_of(const Piece& piece, std::size_t slot) const noexc
 }
 
 // False where nothing is under way; counted as a failure if the driver was to blame.
-bool AfalgSession::begin(const Extent& extent, std::size_t slot) noexcept {
+bool AfalgSession::begin_piece(const Extent& extent, std::size_t slot) noexcept {
   Piece& piece = pieces_[slot];
   if (use_->is_given_up() || lanes_[slot] == kLostLane) {
     return false;
@@ -152,14 +182,14 @@ bool AfalgSession::begin(const Extent& extent, std::size_t slot) noexcept {
   work.has_iv = driver_ != AlgMode::ecb;
   work.size_bytes = static_cast<std::uint32_t>(piece.size);
   work.step_bytes = is_serial ? spec_.sector_size_bytes : work.size_bytes;
-  piece.is_begun = use_->helper().begin(lanes_[slot], work);
+  piece.is_begun = use_->helper().begin(lanes_[slot], work, use_->patience());
   if (!piece.is_begun) {
     use_->count_failure(EPIPE);
   }
   return piece.is_begun;
 }
 
-Status AfalgSession::finish(const Extent& extent, std::size_t slot) noexcept {
+Status AfalgSession::finish_piece(const Extent& extent, std::size_t slot) noexcept {
   Piece& piece = pieces_[slot];
   piece.is_begun = false;
   const int error = use_->helper().finish(lanes_[slot]);

@@ -32,13 +32,18 @@ class AfalgSession final : public CipherSession {
 
   Status transform(Direction direction, std::uint64_t first_sector, Bytes source,
                    MutableBytes target) noexcept override;
+  // Begins as many pieces as there are lanes free, waiting for one at least; finish() does the
+  // rest.
+  bool begin(Direction direction, std::uint64_t first_sector, Bytes source,
+             MutableBytes target) noexcept override;
+  Status finish() noexcept override;
 
  private:
-  // The extent that transform() is at.
+  // The extent that is being worked on.
   struct Extent {
-    Direction direction;
-    OffloadForm form;
-    std::uint64_t first_sector;
+    Direction direction = Direction::decrypt;
+    OffloadForm form = OffloadForm::none;
+    std::uint64_t first_sector = 0;
     Bytes source;
     MutableBytes target;
   };
@@ -52,10 +57,14 @@ class AfalgSession final : public CipherSession {
   // In lanes_, of one that must not be used again.
   static constexpr unsigned kLostLane = ~0U;
 
-  Status offload(const Extent& extent) noexcept;
+  // Takes lanes for extent_ and begins a piece on each; false where the driver is of no use for it.
+  bool begin_extent() noexcept;
+  Status finish_extent() noexcept;
+  // Begins the next piece of extent_ on this slot, or does it in software.
+  void begin_next(std::size_t slot) noexcept;
   [[nodiscard]] std::size_t piece_bytes(const Extent& extent) const noexcept;
-  bool begin(const Extent& extent, std::size_t slot) noexcept;
-  Status finish(const Extent& extent, std::size_t slot) noexcept;
+  bool begin_piece(const Extent& extent, std::size_t slot) noexcept;
+  Status finish_piece(const Extent& extent, std::size_t slot) noexcept;
   // Whether a sector of the piece's result, chosen by `number`, is what the CPU makes of it.
   bool sample_is_right(const Extent& extent, std::size_t slot, std::uint64_t number) noexcept;
   Status in_software(const Extent& extent, std::size_t at, std::size_t size) noexcept;
@@ -69,6 +78,12 @@ class AfalgSession final : public CipherSession {
   const std::unique_ptr<CipherSession> software_;
   SectorIvs ivs_;
   std::size_t max_piece_bytes_;
+
+  // From begin_extent() to finish_extent(): how much of it was begun, and the first failure.
+  Extent extent_;
+  std::size_t piece_bytes_ = 0;
+  std::size_t at_ = 0;
+  Status status_;
 
   // Scratch, made once. By slot: lanes held, what is under way on them, its IVs or tweaks.
   std::vector<unsigned> lanes_;

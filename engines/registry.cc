@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The table of the engines, best first, and how one is chosen from it.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,7 +26,43 @@ constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kAfalg = "afalg";
 constexpr std::string_view kAfalgPrefix = "afalg:";
 
-// Whether `engine` may serve `spec`: it says so, and its known-answer test bears it out.
+EngineTable software_engines() {
+  return {
+#if defined(CRYPTIMG_HAVE_VAES)
+    make_vaes_engine(),
+#endif
+        make_openssl_engine(),
+  };
+}
+
+using Trial = std::shared_ptr<std::atomic<bool>>;
+
+// `software` does what the driver fails at.
+std::shared_ptr<const CipherEngine> make_afalg(std::string_view driver,
+                                               std::shared_ptr<const CipherEngine> software,
+                                               const EngineOptions& options, Trial trial) {
+  AfalgOptions afalg;
+  afalg.driver = driver;
+  afalg.software = std::move(software);
+  afalg.on_warning = options.on_warning;
+  afalg.sector_by_sector = options.offload_by_sector;
+  afalg.on_trial = std::move(trial);
+  return make_afalg_engine(system_alg_kernel(), std::move(afalg));
+}
+
+// afalg comes last: hardware is not faster because it is hardware.
+EngineTable built_in_engines(const EngineOptions& options, Trial trial) {
+  EngineTable table = software_engines();
+  table.push_back(make_afalg({}, make_openssl_engine(), options, std::move(trial)));
+  return table;
+}
+
+Trial begin_trial() {
+  return std::make_shared<std::atomic<bool>>(true);
+}
+
+}  // namespace
+
 Status check_engine(const CipherEngine& engine, const CipherSpec& spec) {
   CRYPTIMG_RETURN_IF_ERROR(engine.supports(spec));
   CRYPTIMG_RETURN_IF_ERROR(known_answer_test(engine, spec));
@@ -39,52 +76,6 @@ Status check_engine(const CipherEngine& engine, const CipherSpec& spec) {
   }
   return {};
 }
-
-Result<std::shared_ptr<const CipherEngine>> best_engine_of(const EngineTable& table,
-                                                           const CipherSpec& spec) {
-  std::string reasons;
-  for (const auto& engine : table) {
-    const Status status = check_engine(*engine, spec);
-    if (status) {
-      return engine;
-    }
-    reasons += reasons.empty() ? "" : "; ";
-    reasons += std::string(engine->name()) + ": " + status.error().message;
-  }
-  return fail(Errc::unavailable,
-              "no engine on this machine can serve " + cipher_name(spec) + " (" + reasons + ")");
-}
-
-EngineTable software_engines() {
-  return {
-#if defined(CRYPTIMG_HAVE_VAES)
-    make_vaes_engine(),
-#endif
-        make_openssl_engine(),
-  };
-}
-
-// `software` does what the driver fails at.
-std::shared_ptr<const CipherEngine> make_afalg(std::string_view driver,
-                                               std::shared_ptr<const CipherEngine> software,
-                                               const EngineOptions& options) {
-  AfalgOptions afalg;
-  afalg.driver = driver;
-  afalg.software = std::move(software);
-  afalg.on_warning = options.on_warning;
-  afalg.sector_by_sector = options.offload_by_sector;
-  return make_afalg_engine(system_alg_kernel(), std::move(afalg));
-}
-
-// afalg comes last, so that nobody gets it who has not asked for it: hardware is not faster because
-// it is hardware.
-EngineTable built_in_engines() {
-  EngineTable table = software_engines();
-  table.push_back(make_afalg({}, make_openssl_engine(), {}));
-  return table;
-}
-
-}  // namespace
 
 std::vector<EngineInfo> list_engines_of(const EngineTable& table, const CipherSpec& spec) {
   std::vector<EngineInfo> engines;
@@ -100,8 +91,9 @@ std::vector<EngineInfo> list_engines_of(const EngineTable& table, const CipherSp
       chosen = info.name;
       info.reason = "the best engine that passes its known-answer test here";
     } else {
-      info.reason =
-          info.usable ? "usable, but " + chosen + " is preferred" : status.error().message;
+      info.reason = !info.usable           ? status.error().message
+                    : engine->has_driver() ? "usable, and taken where it is measured to be faster"
+                                           : "usable, but " + chosen + " is preferred";
     }
     engines.push_back(std::move(info));
   }
@@ -113,7 +105,7 @@ Result<std::shared_ptr<const CipherEngine>> make_engine_of(const EngineTable& ta
                                                            const CipherSpec& spec) {
   CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
   if (name == kAuto) {
-    return best_engine_of(table, spec);
+    return auto_engine_of(table, spec);
   }
   std::string names(kAuto);
   for (const auto& engine : table) {
@@ -129,20 +121,30 @@ Result<std::shared_ptr<const CipherEngine>> make_engine_of(const EngineTable& ta
 }
 
 std::vector<EngineInfo> list_engines(const CipherSpec& spec) {
-  return list_engines_of(built_in_engines(), spec);
+  return list_engines_of(built_in_engines({}, begin_trial()), spec);
+}
+
+std::vector<EngineInfo> measure_engines(const CipherSpec& spec) {
+  return measure_engines_of(built_in_engines({}, begin_trial()), spec);
 }
 
 Result<std::shared_ptr<const CipherEngine>> make_engine(std::string_view name,
                                                         const CipherSpec& spec,
                                                         const EngineOptions& options) {
+  const Trial trial = begin_trial();
   const bool has_driver = name.substr(0, kAfalgPrefix.size()) == kAfalgPrefix;
+  Result<std::shared_ptr<const CipherEngine>> made;
   if (!has_driver && name != kAfalg) {
-    return make_engine_of(built_in_engines(), name, spec);
+    made = make_engine_of(built_in_engines(options, trial), name, spec);
+  } else {
+    CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
+    CRYPTIMG_ASSIGN_OR_RETURN(auto software, auto_engine_of(software_engines(), spec));
+    const std::string_view driver = has_driver ? name.substr(kAfalgPrefix.size()) : "";
+    made = make_engine_of({make_afalg(driver, std::move(software), options, trial)}, name, spec);
   }
-  CRYPTIMG_RETURN_IF_ERROR(check_spec(spec));
-  CRYPTIMG_ASSIGN_OR_RETURN(auto software, best_engine_of(software_engines(), spec));
-  const std::string_view driver = has_driver ? name.substr(kAfalgPrefix.size()) : "";
-  return make_engine_of({make_afalg(driver, std::move(software), options)}, name, spec);
+  // From here on somebody waits for its data.
+  *trial = false;
+  return made;
 }
 
 }  // namespace cryptimg

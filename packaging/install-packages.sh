@@ -15,9 +15,10 @@ build_packages="build-essential cmake ninja-build pkg-config
   fuse3"
 test_packages="clang clang-format clang-tidy cryptsetup-bin e2fsprogs fio jq libbenchmark-dev libgtest-dev mount openssl
   passwd python3 qemu-utils strace util-linux xxd xz-utils"
-# A second kernel for the tests, which Debian has for these only.
+# Second kernels for the tests: User-Mode Linux, which Debian has for these only, and QEMU (65 MB).
 case $(dpkg --print-architecture) in
-  amd64 | i386) test_packages="$test_packages user-mode-linux kmod dmsetup" ;;
+  amd64) test_packages="$test_packages user-mode-linux kmod dmsetup qemu-system-x86 busybox-static cpio" ;;
+  i386) test_packages="$test_packages user-mode-linux kmod dmsetup" ;;
 esac
 bench_packages="fio fuse3 gnuplot-nox gocryptfs libbenchmark-dev libnbd-bin nbdkit python3 qemu-system-common
   util-linux"

@@ -275,7 +275,7 @@ TEST(AfalgHelperTest, RefusesWorkThatDoesNotFit) {
   const auto transform = (*helper)->open("cbc-aes-fake", random_bytes(32, 1));
   ASSERT_TRUE(transform);
   const auto result = [&](AfalgHelper::Work work) {
-    return (*helper)->begin(0, work) ? (*helper)->finish(0) : -1;
+    return (*helper)->begin(0, work, milliseconds(10'000)) ? (*helper)->finish(0) : -1;
   };
   const std::uint32_t number = transform->number;
   EXPECT_EQ(result({number, Direction::decrypt, true, 512, 512}), 0);

@@ -176,7 +176,7 @@ class NarrowEngine final : public CipherEngine {
   [[nodiscard]] std::string_view name() const override { return "narrow"; }
   [[nodiscard]] std::string description() const override { return "for tests"; }
   [[nodiscard]] Status supports(const CipherSpec&) const override { return {}; }
-  [[nodiscard]] EngineLimits limits() const override { return {1, max_bytes_, max_bytes_}; }
+  [[nodiscard]] EngineLimits limits() const override { return {1, max_bytes_}; }
   [[nodiscard]] Result<std::unique_ptr<CipherSession>> new_session(
       const CipherSpec& spec, const Secret& key) const override {
     return openssl(spec)->new_session(spec, key);

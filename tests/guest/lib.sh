@@ -2,8 +2,9 @@
 # shellcheck shell=bash
 #
 # What the guest tests share, on the host: all of mount/lib.sh, and
-#   $share      the folder that is /out in the guest, with the program, the key and mount/lib.sh in it
-#   run_guest   runs a script of inside/ there
+#   $share      the folder that is /out in the guest, with the program, the key, mount/lib.sh and
+#               inside/driver.sh in it
+#   run_guest   runs a script of inside/ there: in User-Mode Linux, after require_qemu in QEMU
 #   forms       every form of container that there is
 . "$(dirname "${BASH_SOURCE[0]}")/../mount/lib.sh"
 
@@ -12,15 +13,22 @@ share=$work/share
 mkdir -m 700 "$share"
 cp "$CRYPTIMG" "$share/cryptimg"
 cp "$root/tests/mount/lib.sh" "$share/lib.sh"
+cp "$root/tests/guest/inside/driver.sh" "$share/driver.sh"
 cp "$key" "$share/key"
 
+machine=uml.sh
 require_guest() { require linux.uml modprobe cryptsetup dmsetup; }
+require_qemu() {
+  require qemu-system-x86_64 busybox cpio modprobe cryptsetup dmsetup
+  "$guest_dir/kernel.sh" >/dev/null || skip "no kernel for QEMU"
+  machine=qemu.sh
+}
 
 # run_guest NAME: inside/NAME.sh must end with 0 in the guest; else the test fails, and shows all
 # the guest has printed.
 run_guest() {
   local got=0
-  "$guest_dir/uml.sh" "$guest_dir/inside/$1.sh" "$share" >"$work/console" 2>&1 || got=$?
+  "$guest_dir/$machine" "$guest_dir/inside/$1.sh" "$share" >"$work/console" 2>&1 || got=$?
   tr -d '\r' <"$work/console" >"$work/console.txt"
   [ $got = 0 ] && return
   echo "--- the guest's console"

@@ -14,23 +14,7 @@
 # Exit 125: the guest did not finish: it did not boot, it crashed, or it took longer than
 # GUEST_TIMEOUT seconds (200). Its memory is a file: in /dev/shm, or in OUT_DIR where that is small.
 # Needs the Debian packages user-mode-linux and kmod.
-set -euo pipefail
-
-no_guest() {
-  echo "uml.sh: $*" >&2
-  exit 125
-}
-
-[ $# = 2 ] || no_guest "usage: uml.sh SCRIPT OUT_DIR"
-here=$(cd "$(dirname "$0")" && pwd)
-out=$(cd "$2" && pwd -P)
-# The name goes through a kernel command line and mount options.
-[[ $out =~ ^[A-Za-z0-9/._+-]+$ ]] || no_guest "the name of the folder $out has characters that a guest cannot take"
-
-cp "$here/init.sh" "$out/.init"
-cp "$1" "$out/.script"
-chmod 755 "$out/.init"
-rm -f "$out/.status"
+. "$(dirname "$0")/machine.sh"
 
 memory=$out
 shm=$(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -n 1) || shm=0
@@ -38,16 +22,6 @@ if [ "$shm" -ge 2048 ] && [ -w /dev/shm ] && ! grep -qE '^[^ ]+ /dev/shm .*noexe
   memory=/dev/shm
 fi
 
-TMPDIR=$memory timeout -k 5 "${GUEST_TIMEOUT:-200}" linux.uml \
+TMPDIR=$memory run_guest linux.uml \
   mem=512M uml_dir="$out/.uml" root=/dev/root rootfstype=hostfs rootflags=/ ro \
-  init="$out/.init" guest_out="$out" selinux=0 quiet con=null con0=null,fd:1 </dev/null &
-guest=$!
-trap 'kill $guest 2>/dev/null || true' EXIT
-trap 'exit 143' TERM INT HUP
-wait $guest || true
-trap - EXIT
-rm -rf "$out/.uml"
-
-status=$(cat "$out/.status" 2>/dev/null) || no_guest "the guest did not finish"
-[[ $status =~ ^[0-9]+$ ]] || no_guest "the guest did not finish"
-exit "$status"
+  init="$out/.init" guest_out="$out" selinux=0 quiet con=null con0=null,fd:1

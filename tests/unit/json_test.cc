@@ -63,6 +63,12 @@ TEST(JsonKeys, Engines) {
   ASSERT_TRUE(engines.is_array() && !engines.empty());
   for (const Json& engine : engines) {
     EXPECT_EQ(keys(engine), documented()["engines"]);
+    EXPECT_EQ(engine["rates"].empty(), !engine["usable"].get<bool>());
+    for (const Json& rate : engine["rates"]) {
+      EXPECT_EQ(keys(rate), documented()["engines: rates"]);
+      EXPECT_GT(rate["read_rate"], 0);
+    }
+    EXPECT_TRUE(!engine["chosen"].get<bool>() || engine["reads_from"] == 4096);
   }
 }
 
