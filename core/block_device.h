@@ -34,6 +34,11 @@ class BlockDevice {
   virtual bool view_held(std::uint64_t /*offset_bytes*/, std::size_t /*length_bytes*/) noexcept {
     return false;
   }
+  // Whether the device still has this range: false where its file was cut short. For who answers
+  // from a copy that was made earlier.
+  virtual bool reaches(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) noexcept {
+    return true;
+  }
   // All of `source` is in the backing file's page cache, or on the device with direct I/O, on
   // return. On failure any part of it may have been written. Never makes the device longer.
   virtual Status write(std::uint64_t offset_bytes, Bytes source) noexcept = 0;

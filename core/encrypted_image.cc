@@ -198,6 +198,14 @@ bool EncryptedImage::serve_ahead(IoRequest& request) noexcept {
   read_ahead_->take(request.offset_bytes, request.length_bytes, request.ahead);
   // The helper deciphers what comes next meanwhile: a worker would only take its core.
   request.in_stream_ = read_ahead_->note_read(request.offset_bytes, request.length_bytes);
+  if (request.ahead.count > 0) {
+    const ByteExtent there = cover(request.offset_bytes, request.ahead.bytes);
+    if (!device_->reaches(there.offset_bytes, there.length_bytes)) {
+      // The container was cut short: the ordinary way knows the error.
+      request.ahead.bytes = 0;
+      read_ahead_->release(request.ahead);
+    }
+  }
   const bool is_all = request.ahead.bytes == request.length_bytes;
   if (!request.takes_pieces && request.ahead.count > 0) {
     std::byte* target = request.buffer.data() + request.offset_bytes % spec_.sector_size_bytes;

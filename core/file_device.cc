@@ -70,7 +70,11 @@ class FileDevice final : public BlockDevice {
   }
 
   bool view_held(std::uint64_t offset_bytes, std::size_t length_bytes) noexcept override {
-    return mapping_->still_valid() && check_exists(offset_bytes, length_bytes).has_value();
+    return mapping_->still_valid() && reaches(offset_bytes, length_bytes);
+  }
+
+  bool reaches(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept override {
+    return check_exists(offset_bytes, length_bytes).has_value();
   }
 
   Status write(std::uint64_t offset_bytes, Bytes source) noexcept override {

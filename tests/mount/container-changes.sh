@@ -26,6 +26,21 @@ is_eio() {
 }
 count_in_log() { grep -c "$1" "$work/log" || true; }
 
+# What was deciphered ahead of a reader who then stopped is not served once the container is cut.
+read_some() {
+  dd if="$mnt/image" of=/dev/null bs=64k count=16 iflag=direct status=none
+  [ "$(status_of "$mnt" '.counters.filled_bytes - .counters.ahead_bytes')" -gt 0 ]
+}
+for try in 1 2 3; do
+  cp --sparse=always "$work/good.img" "$c"
+  mount_image "$c"
+  eventually read_some
+  truncate -s $((full - (3 << 20))) "$c"
+  is_eio read_at 1
+  is_eio read_at 2
+  umount_image
+done
+
 # Truncated in the middle, inside a sector, to where the data begins, and to nothing.
 for keep in $((full - (2 << 20))) $((full - (2 << 20) + 1000)) $((full - (4 << 20))) 0; do
   cp --sparse=always "$work/good.img" "$c"
@@ -36,6 +51,7 @@ for keep in $((full - (2 << 20))) $((full - (2 << 20) + 1000)) $((full - (4 << 2
   cat "$mnt/image" >/dev/null
   dd if="$mnt/image" of=/dev/null bs=1M iflag=direct status=none
   truncate -s "$keep" "$c"
+  began=$SECONDS
   for try in 1 2 3 4 5; do
     is_eio read_at 3
     is_eio write_at 3
@@ -57,7 +73,8 @@ for keep in $((full - (2 << 20))) $((full - (2 << 20) + 1000)) $((full - (4 << 2
   for what in "read failed" "write failed"; do
     n=$(count_in_log "$what")
     [ "$n" -ge 1 ] || fail "the log says nothing of: $what"
-    [ "$n" -le 5 ] || fail "the log is spammed: $n times $what"
+    # Once a second at most, however long all this has taken.
+    [ "$n" -le $((SECONDS - began + 2)) ] || fail "the log is spammed: $n times $what"
   done
   umount_image
   gone "$daemon" || fail "the daemon outlived umount"

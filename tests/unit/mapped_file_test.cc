@@ -4,6 +4,7 @@
 // A reader that a lost page kills takes the whole test program with it.
 #include "core/mapped_file.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -20,6 +21,7 @@
 #include "core/block_device.h"
 #include "core/encrypted_image.h"
 #include "core/unique_fd.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_engine.h"
 #include "tests/support/image_fixture.h"
 
@@ -241,6 +243,44 @@ TEST_F(MappedFileTest, AnImageCutShortWhileItIsDecipheredIsIo) {
                                    expected.begin() + static_cast<std::ptrdiff_t>(4 * page_)));
   EXPECT_EQ((*image)->counters().mapped_bytes, kSize) << "a broken mapping was used again";
   EXPECT_EQ(control.violations, 0U);
+}
+
+// What was deciphered ahead while the file was whole is not served any more, nor a part of it.
+TEST_F(MappedFileTest, AnImageCutShortServesNothingThatWasReadAhead) {
+  constexpr std::uint64_t kChunk = ReadAhead::kChunkBytes;
+  constexpr std::uint64_t kLength = 8 * kChunk;
+  constexpr std::chrono::milliseconds kSoon{200};
+  truncate(kLength);
+  FakeControl control;
+  ImageOptions options;
+  options.size_bytes = kLength;
+  options.readahead_bytes = kLength;
+  CipherSpec spec;
+  spec.sector_size_bytes = 512;
+  auto image =
+      EncryptedImage::create(device(0, kLength), FakeEngine(control), spec, Secret(), options, 1);
+  ASSERT_TRUE(image);
+  const auto read = [&](std::uint64_t offset, std::uint64_t length) {
+    TestRequest request(**image, IoRequest::Kind::read, offset, length);
+    return request.run(**image);
+  };
+  const auto is_from_ahead = [&](std::uint64_t offset) {
+    const std::uint64_t before = (*image)->counters().ahead_bytes;
+    EXPECT_TRUE(read(offset, 512));
+    return (*image)->counters().ahead_bytes == before + 512;
+  };
+  // A stream through the first two chunks, and the third is ready; again where it was not so for
+  // the whole of a round.
+  EXPECT_TRUE(eventually([&] {
+    truncate(kLength);
+    EXPECT_TRUE(read(0, kChunk) && read(kChunk, kChunk));
+    const bool was_ready = eventually([&] { return is_from_ahead(2 * kChunk); }, kSoon);
+    truncate(2 * kChunk + 700);
+    EXPECT_FALSE(read(2 * kChunk + 512, 100)) << "of a sector that is cut";
+    EXPECT_FALSE(read(2 * kChunk, 1024)) << "across the edge";
+    EXPECT_FALSE(read(2 * kChunk + 1024, 512));
+    return was_ready && is_from_ahead(2 * kChunk);
+  }));
 }
 
 }  // namespace
