@@ -39,6 +39,12 @@ class BlockDevice {
   virtual bool reaches(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) noexcept {
     return true;
   }
+  // Whether some of the range has to be fetched from a disk before it can be read, which is begun
+  // here and not waited for. A hint: false where it is not known.
+  virtual bool fetch_ahead(std::uint64_t /*offset_bytes*/,
+                           std::uint64_t /*length_bytes*/) noexcept {
+    return false;
+  }
   // All of `source` is in the backing file's page cache, or on the device with direct I/O, on
   // return. On failure any part of it may have been written. Never makes the device longer.
   virtual Status write(std::uint64_t offset_bytes, Bytes source) noexcept = 0;

@@ -111,10 +111,13 @@ struct ImageCounters {
   std::uint64_t ahead_bytes = 0;   // read from what was deciphered ahead
   std::uint64_t filled_bytes = 0;  // deciphered ahead, used or not
   std::uint64_t mapped_bytes = 0;  // deciphered straight out of the device's memory
+  std::uint64_t fetched = 0;       // ranges of a batch that were fetched from the disk beforehand
   std::uint64_t merged = 0;        // requests that became part of an extent together with others
   std::uint64_t partial_sector_writes = 0;  // requests that needed a read-modify-write
   std::uint64_t chunks = 0;
   std::uint64_t chunks_by_workers = 0;
+  std::uint64_t contended_ranges = 0;    // another thread was at the same part of the range lock
+  std::uint64_t contended_sessions = 0;  // or at the cipher sessions
   std::uint64_t read_errors = 0;
   std::uint64_t write_errors = 0;
   std::uint64_t flush_errors = 0;
@@ -151,6 +154,10 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   // ranges not inside the image or a wrong buffer, read_only for writes to a read-only image).
   // May block while the range is held by others, or for a session.
   void submit(IoRequest& request) noexcept;
+
+  // Begins to fetch a range that will be read soon from the disk, if it is not in memory; a hint,
+  // waits for nothing. Whether there was something to fetch. REQUIRES: the range lies inside.
+  bool fetch_ahead(const ByteExtent& range) noexcept;
 
   // Makes a range read as zeros, by enciphering zeros in pieces of at most scratch.size() bytes,
   // each a write of its own. Blocks until done; stops at the first failure, with the pieces before
@@ -194,6 +201,7 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
     std::atomic<std::uint64_t> read_bytes{0};
     std::atomic<std::uint64_t> written_bytes{0};
     std::atomic<std::uint64_t> mapped_bytes{0};
+    std::atomic<std::uint64_t> fetched{0};
     std::atomic<std::uint64_t> merged{0};
     std::array<std::atomic<std::uint64_t>, kExtentSizes> extents{};
     std::atomic<std::uint64_t> partial_sector_writes{0};

@@ -81,6 +81,7 @@ ImageCounters EncryptedImage::counters() const noexcept {
     now.filled_bytes = ahead.filled_bytes;
   }
   now.mapped_bytes = counters_.mapped_bytes.load(kRelaxed);
+  now.fetched = counters_.fetched.load(kRelaxed);
   now.merged = counters_.merged.load(kRelaxed);
   for (std::size_t size = 0; size < kExtentSizes; ++size) {
     now.extents[size] = counters_.extents[size].load(kRelaxed);
@@ -88,10 +89,19 @@ ImageCounters EncryptedImage::counters() const noexcept {
   now.partial_sector_writes = counters_.partial_sector_writes.load(kRelaxed);
   now.chunks = counters_.chunks.load(kRelaxed);
   now.chunks_by_workers = counters_.chunks_by_workers.load(kRelaxed);
+  now.contended_ranges = range_lock_.contended();
+  now.contended_sessions = caller_sessions_.contended();
   now.read_errors = counters_.read_errors.load(kRelaxed);
   now.write_errors = counters_.write_errors.load(kRelaxed);
   now.flush_errors = flusher_.failures();
   return now;
+}
+
+bool EncryptedImage::fetch_ahead(const ByteExtent& range) noexcept {
+  const ByteExtent bytes = cover(range.offset_bytes, range.length_bytes);
+  const bool is_cold = device_->fetch_ahead(bytes.offset_bytes, bytes.length_bytes);
+  counters_.fetched.fetch_add(is_cold ? 1 : 0, kRelaxed);
+  return is_cold;
 }
 
 void EncryptedImage::count_extent(const IoRequest& request, std::uint64_t size_bytes) noexcept {

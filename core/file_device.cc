@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/block_device.h"
@@ -67,6 +68,20 @@ class FileDevice final : public BlockDevice {
       return {};
     }
     return mapping_->view(offset_bytes, length_bytes);
+  }
+
+  // What is not in the page cache is not read by a call that may not wait; the first byte speaks
+  // for the range.
+  bool fetch_ahead(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept override {
+    if (bounce_ != nullptr || !inside(offset_bytes, length_bytes, size_bytes_)) {
+      return false;
+    }
+    const auto position = static_cast<off_t>(data_offset_bytes_ + offset_bytes);
+    std::byte first{};
+    iovec target = {&first, sizeof first};
+    return ::preadv2(file_.get(), &target, 1, position, RWF_NOWAIT) < 0 && errno == EAGAIN &&
+           ::posix_fadvise(file_.get(), position, static_cast<off_t>(length_bytes),
+                           POSIX_FADV_WILLNEED) == 0;
   }
 
   bool view_held(std::uint64_t offset_bytes, std::size_t length_bytes) noexcept override {

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/counted_lock.h"
+
 namespace cryptimg {
 namespace {
 
@@ -127,7 +129,7 @@ RangeLock::Hold RangeLock::acquire(std::uint64_t begin_bytes, std::uint64_t end_
   const Range range{begin_bytes, end_bytes, mode};
   for_each_shard(begin_bytes, end_bytes, [&](std::size_t index) {
     Shard& shard = shards_[index];
-    std::unique_lock lock(shard.mutex);
+    std::unique_lock lock = counted_lock(shard.mutex, contended_);
     if (!shard.blocked(range, nullptr)) {
       shard.held.push_back(range);
       return;
@@ -169,7 +171,7 @@ void RangeLock::Hold::release() noexcept {
   const Range range{begin_bytes_, end_bytes_, mode_};
   for_each_shard(begin_bytes_, end_bytes_, [&](std::size_t index) {
     Shard& shard = lock->shards_[index];
-    const std::lock_guard guard(shard.mutex);
+    const std::unique_lock guard = counted_lock(shard.mutex, lock->contended_);
     // Equal entries are shared ones and interchangeable.
     const auto entry = std::find(shard.held.begin(), shard.held.end(), range);
     *entry = shard.held.back();

@@ -10,6 +10,7 @@
 // Sharded by range: requests far apart do not meet at one mutex.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -47,8 +48,12 @@ class RangeLock {
   // earlier waiter wants one. Does not allocate in steady state. REQUIRES: begin < end.
   [[nodiscard]] Hold acquire(std::uint64_t begin_bytes, std::uint64_t end_bytes, Mode mode);
 
+  // How often another thread was at the same shard; waits for a range that is held not included.
+  [[nodiscard]] std::uint64_t contended() const noexcept { return contended_.load(); }
+
  private:
   struct Shard;
+  std::atomic<std::uint64_t> contended_{0};
   std::unique_ptr<Shard[]> shards_;
 };
 

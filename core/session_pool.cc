@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/session_pool.h"
 
+#include "core/counted_lock.h"
+
 namespace cryptimg {
 
 Status SessionPool::open(const CipherEngine& engine, const CipherSpec& spec, const Secret& key,
@@ -16,7 +18,7 @@ Status SessionPool::open(const CipherEngine& engine, const CipherSpec& spec, con
 }
 
 SessionPool::Lease SessionPool::acquire() noexcept {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = counted_lock(mutex_, contended_);
   available_.wait(lock, [this] { return !free_.empty(); });
   CipherSession* const session = free_.back();
   free_.pop_back();
@@ -29,7 +31,7 @@ void SessionPool::Lease::release() noexcept {
     return;
   }
   {
-    const std::lock_guard lock(pool_.mutex_);
+    const std::unique_lock lock = counted_lock(pool_.mutex_, pool_.contended_);
     pool_.free_.push_back(session);
   }
   pool_.available_.notify_one();

@@ -3,7 +3,9 @@
 // SessionPool: the cipher sessions that calling threads borrow, made at mount. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -39,8 +41,12 @@ class SessionPool {
   // Waits until a session is free. Whoever holds one must not wait for a range.
   [[nodiscard]] Lease acquire() noexcept;
 
+  // How often another thread was at it.
+  [[nodiscard]] std::uint64_t contended() const noexcept { return contended_.load(); }
+
  private:
   std::vector<std::unique_ptr<CipherSession>> sessions_;  // constant after open()
+  std::atomic<std::uint64_t> contended_{0};
   std::mutex mutex_;
   std::condition_variable available_;
   std::vector<CipherSession*> free_;  // guarded by mutex_; never grows after open()

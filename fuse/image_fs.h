@@ -107,6 +107,7 @@ class ImageFs {
   bool put_aside(PendingWrite write, Bytes payload);  // copies the payload
   void work_writes(std::span<const PendingWrite> writes);
   void work_reads(std::span<PendingRead> reads);
+  void fetch_cold(std::span<const ByteExtent> ranges);
   void work_run(const ByteExtent& range, std::span<const PendingRead> reads, MutableBytes buffer);
   // On the calling thread alone; done on return. `merged`: how many requests it serves.
   Status transfer(IoRequest::Kind kind, const ByteExtent& range, MutableBytes buffer,
