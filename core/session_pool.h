@@ -36,11 +36,14 @@ class SessionPool {
   Status open(const CipherEngine& engine, const CipherSpec& spec, const Secret& key,
               unsigned count);
 
+  // Destroys the sessions. REQUIRES: none is borrowed, nobody waits for one.
+  void close() noexcept;
+
   // Waits until a session is free. Whoever holds one must not wait for a range.
   [[nodiscard]] Lease acquire() noexcept;
 
  private:
-  std::vector<std::unique_ptr<CipherSession>> sessions_;  // constant after open()
+  std::vector<std::unique_ptr<CipherSession>> sessions_;  // changed by open() and close() only
   std::mutex mutex_;
   std::condition_variable available_;
   std::vector<CipherSession*> free_;  // guarded by mutex_; never grows after open()
