@@ -63,6 +63,15 @@ Errc refusal_code(const Opened& opened) {
   return opened.header.structure_refusal.empty() ? Errc::corrupt : Errc::unsupported;
 }
 
+Status check_served(const Opened& opened, const OpenOptions& options) {
+  const std::string& refusal =
+      options.read_only ? opened.placement.refusal : opened.placement.write_refusal;
+  if (!refusal.empty()) {
+    return fail(refusal_code(opened), options.container + " cannot be served: " + refusal);
+  }
+  return {};
+}
+
 // The keyslots to try, in order: the preferred first, those to ignore only when asked for.
 Result<std::vector<KeyslotInfo>> candidates(const ContainerInfo& info, std::optional<int> keyslot) {
   std::vector<KeyslotInfo> chosen;
@@ -120,11 +129,15 @@ Container::~Container() = default;
 Result<Container> Container::open(const OpenOptions& options) {
   const FileAccess access = options.read_only ? FileAccess::read : FileAccess::exclusive;
   CRYPTIMG_ASSIGN_OR_RETURN(Opened opened, open_files(options, access, true));
-  const std::string& refusal =
-      options.read_only ? opened.placement.refusal : opened.placement.write_refusal;
-  if (!refusal.empty()) {
-    return fail(refusal_code(opened), options.container + " cannot be served: " + refusal);
-  }
+  CRYPTIMG_RETURN_IF_ERROR(check_served(opened, options));
+  return Container(std::make_unique<Impl>(Impl{std::move(opened)}));
+}
+
+Result<Container> Container::open_header(const OpenOptions& options) {
+  OpenOptions shared = options;
+  shared.read_only = true;
+  CRYPTIMG_ASSIGN_OR_RETURN(Opened opened, open_files(shared, FileAccess::read, false));
+  CRYPTIMG_RETURN_IF_ERROR(check_served(opened, shared));
   return Container(std::make_unique<Impl>(Impl{std::move(opened)}));
 }
 

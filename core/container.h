@@ -85,6 +85,10 @@ class Container {
   // What the header of a container says, without locking anything. For `info`.
   static Result<ContainerInfo> inspect(const OpenOptions& options);
 
+  // The header alone, for the key of a container that is mounted: takes no lock, and take_device()
+  // must not be called. Fails as a read-only open().
+  static Result<Container> open_header(const OpenOptions& options);
+
   Container(Container&&) noexcept;
   Container& operator=(Container&&) noexcept;
   ~Container();

@@ -74,14 +74,9 @@ Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
                     " cannot cipher whole sectors at any address, choose another");
   }
   std::unique_ptr<EncryptedImage> image(
-      new EncryptedImage(std::move(device), spec, options, limits.max_bytes));
-  for (unsigned worker = 0; worker < options.workers; ++worker) {
-    CRYPTIMG_ASSIGN_OR_RETURN(auto session, engine.new_session(spec, key));
-    image->worker_sessions_.push_back(std::move(session));
-  }
-  CRYPTIMG_RETURN_IF_ERROR(image->caller_sessions_.open(engine, spec, key, max_callers));
-  if (options.readahead_bytes > 0) {
-    CRYPTIMG_ASSIGN_OR_RETURN(image->ahead_session_, engine.new_session(spec, key));
+      new EncryptedImage(std::move(device), spec, options, limits.max_bytes, max_callers));
+  CRYPTIMG_RETURN_IF_ERROR(image->take_key(engine, key));
+  if (image->reads_ahead_) {
     CRYPTIMG_ASSIGN_OR_RETURN(
         image->read_ahead_, ReadAhead::create(options.readahead_bytes, options.size_bytes, *image));
   }
@@ -90,7 +85,8 @@ Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
 }
 
 EncryptedImage::EncryptedImage(std::unique_ptr<BlockDevice> device, const CipherSpec& spec,
-                               const ImageOptions& options, std::uint64_t engine_max_bytes)
+                               const ImageOptions& options, std::uint64_t engine_max_bytes,
+                               unsigned max_callers)
     : spec_(spec),
       size_bytes_(options.size_bytes),
       read_only_(options.read_only),
@@ -98,6 +94,9 @@ EncryptedImage::EncryptedImage(std::unique_ptr<BlockDevice> device, const Cipher
       always_view_(options.always_view),
       min_shared_read_bytes_(options.min_shared_read_bytes),
       min_shared_write_bytes_(options.min_shared_write_bytes),
+      worker_count_(options.workers),
+      max_callers_(max_callers),
+      reads_ahead_(options.readahead_bytes > 0),
       device_(std::move(device)),
       flusher_(*device_),
       max_read_size_bytes_(round_chunk(options.max_read_size_bytes)),
@@ -225,6 +224,9 @@ Status EncryptedImage::fill(std::uint64_t offset_bytes, MutableBytes target) noe
 Status EncryptedImage::check(const IoRequest& request) const noexcept {
   if (request.kind == IoRequest::Kind::write && read_only_) {
     return fail(Errc::read_only);
+  }
+  if (!has_keys_.load(kRelaxed)) {
+    return fail(Errc::unavailable, "the mount is locked");
   }
   if (request.length_bytes == 0 ||
       !inside(request.offset_bytes, request.length_bytes, size_bytes_) ||

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -188,6 +189,15 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   std::uint32_t set_max_read_size(std::uint32_t bytes) noexcept;
   std::uint32_t set_max_write_size(std::uint32_t bytes) noexcept;
 
+  // Wipes the cipher sessions and what was deciphered ahead: until take_key() requests that would
+  // cipher complete with `unavailable`. Fails, with nothing changed, where a read ahead is stuck
+  // for longer than `patience`. REQUIRES: no request is in flight, none is submitted meanwhile.
+  Status drop_keys(std::chrono::milliseconds patience) noexcept;
+  // Opens the sessions again, by the engine and the key that create() was given; that it is the key
+  // is the caller's to know. Fails as create(), then still without. REQUIRES: as drop_keys().
+  Status take_key(const CipherEngine& engine, const Secret& key);
+  [[nodiscard]] bool has_keys() const noexcept { return has_keys_.load(); }
+
   [[nodiscard]] unsigned workers() const noexcept;
   [[nodiscard]] ImageCounters counters() const noexcept;
   // Requests submitted and not yet done with; a request counts until its completion has returned.
@@ -212,7 +222,8 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   };
 
   EncryptedImage(std::unique_ptr<BlockDevice> device, const CipherSpec& spec,
-                 const ImageOptions& options, std::uint64_t engine_max_bytes);
+                 const ImageOptions& options, std::uint64_t engine_max_bytes, unsigned max_callers);
+  void close_sessions() noexcept;
 
   // WorkerPool::Handler.
   void work(WorkerPool::Job& job, unsigned worker) noexcept override;
@@ -249,9 +260,15 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   const bool always_view_;
   const std::uint64_t min_shared_read_bytes_;
   const std::uint64_t min_shared_write_bytes_;
+  const unsigned worker_count_;
+  const unsigned max_callers_;
+  const bool reads_ahead_;
   const std::unique_ptr<BlockDevice> device_;
+
+  // Changed by take_key() and drop_keys() only, when no request is there.
   std::vector<std::unique_ptr<CipherSession>> worker_sessions_;  // by worker, used by it alone
   std::unique_ptr<CipherSession> ahead_session_;                 // used by read_ahead_ alone
+  std::atomic<bool> has_keys_{false};
 
   // Provide their own synchronisation.
   SessionPool caller_sessions_;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The parts of EncryptedImage that touch no request's bytes: flushing, tunables, counters.
+// The parts of EncryptedImage that touch no request's bytes: flushing, keys, tunables, counters.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "core/encrypted_image.h"
+#include "core/secret.h"
 
 namespace cryptimg {
 namespace {
 
+// More than libraries use to set a key.
+constexpr std::size_t kKeyStackBytes = std::size_t{64} << 10;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace
@@ -33,6 +37,43 @@ std::uint64_t EncryptedImage::flushed_sequence() const noexcept {
 
 timespec EncryptedImage::modified_time() noexcept {
   return device_->modified_time();
+}
+
+Status EncryptedImage::take_key(const CipherEngine& engine, const Secret& key) {
+  const auto open = [&]() -> Status {
+    for (unsigned worker = 0; worker < worker_count_; ++worker) {
+      CRYPTIMG_ASSIGN_OR_RETURN(auto session, engine.new_session(spec_, key));
+      worker_sessions_.push_back(std::move(session));
+    }
+    if (reads_ahead_) {
+      CRYPTIMG_ASSIGN_OR_RETURN(ahead_session_, engine.new_session(spec_, key));
+    }
+    return caller_sessions_.open(engine, spec_, key, max_callers_);
+  };
+  Status opened = open();
+  // What the engine's library may have left there of the key.
+  wipe_stack(kKeyStackBytes);
+  if (opened) {
+    has_keys_.store(true);
+  } else {
+    close_sessions();
+  }
+  return opened;
+}
+
+Status EncryptedImage::drop_keys(std::chrono::milliseconds patience) noexcept {
+  if (read_ahead_ != nullptr && !read_ahead_->clear(patience)) {
+    return fail(Errc::busy, "a read from the container is stuck");
+  }
+  has_keys_.store(false);
+  close_sessions();
+  return {};
+}
+
+void EncryptedImage::close_sessions() noexcept {
+  worker_sessions_.clear();
+  ahead_session_.reset();
+  caller_sessions_.close();
 }
 
 std::uint32_t EncryptedImage::max_read_size_bytes() const noexcept {

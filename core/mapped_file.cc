@@ -143,7 +143,7 @@ void MappedFile::break_at(MappedFile& mapping, void* address) noexcept {
 void block_signals() noexcept {
   sigset_t blocked;
   ::sigfillset(&blocked);
-  for (const int raised : {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGTRAP}) {
+  for (const int raised : {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) {
     ::sigdelset(&blocked, raised);
   }
   ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);

@@ -51,8 +51,8 @@ class MappedFile {
   mutable std::atomic<unsigned> broken_{0};  // 1 once a page was lost
 };
 
-// Blocks all signals for the calling thread but those that its own instructions raise: blocked,
-// they would end the process.
+// Blocks all signals for the calling thread but those that its own instructions and system calls
+// raise: blocked, they would end the process.
 void block_signals() noexcept;
 
 }  // namespace cryptimg

@@ -3,10 +3,9 @@
 // The life of a slot: free -> filling -> ready; whoever reads a chunk's end makes it stale, since a
 // stream does not come back, and the last to let go frees it. A write turns filling into doomed,
 // which the filler frees, and ready into free, or stale while pinned. Only the helper thread fills,
-// and every half second wipes what was freed. Why a fill across a write is never
-// published: the filler marks its slot and then looks for writers, a writer counts itself and then
-// looks for slots, both in the one order of sequentially consistent operations, so that one of the
-// two sees the other.
+// and every half second wipes what was freed. Why a fill across a write is never published: the
+// filler marks its slot and then looks for writers, a writer counts itself and then looks for
+// slots, both in one (sequentially consistent) order, so that one of the two sees the other.
 #include "core/read_ahead.h"
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "core/mapped_file.h"
 #include "core/secret.h"
+#include "core/signal_stack.h"
 #include "core/thread_error.h"
 
 namespace cryptimg {
@@ -341,6 +341,23 @@ bool ReadAhead::expire() noexcept {
   return keeps;
 }
 
+bool ReadAhead::clear(std::chrono::milliseconds patience) noexcept {
+  std::unique_lock lock(mutex_);
+  streams_ = {};
+  candidates_ = {};
+  if (!filled_.wait_for(lock, patience, [this] { return !filling_; })) {
+    return false;
+  }
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (holds_plaintext_[slot]) {
+      wipe(memory_of(slot));
+    }
+    holds_plaintext_[slot] = false;
+    slots_[slot].store(word(0, State::free));
+  }
+  return true;
+}
+
 ReadAhead::Counters ReadAhead::counters() const noexcept {
   return {hit_bytes_.load(), filled_bytes_.load(), dropped_.load()};
 }
@@ -348,6 +365,7 @@ ReadAhead::Counters ReadAhead::counters() const noexcept {
 void ReadAhead::run() noexcept {
   ::pthread_setname_np(::pthread_self(), "cryptimg-ahead");
   block_signals();
+  const SignalStack signal_stack;
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   bool keeps = false;
@@ -363,11 +381,14 @@ void ReadAhead::run() noexcept {
       if (!std::exchange(keeps, true)) {
         expired_at = Clock::now();
       }
+      filling_ = true;
       lock.unlock();
       if (slot < slots_.size()) {
         fill(chunk, slot);
       }
       lock.lock();
+      filling_ = false;
+      filled_.notify_all();
       continue;
     }
     sleeping_ = true;

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -79,6 +80,11 @@ class ReadAhead {
   void begin_write(const ByteExtent& range) noexcept;
   void end_write(const ByteExtent& range) noexcept;
 
+  // Forgets all streams and wipes what was deciphered for them; nothing is deciphered until reads
+  // make new ones. False, with some of it left, where the thread is at a chunk for longer than
+  // `patience`. REQUIRES: nothing is pinned, and no read or write goes on meanwhile.
+  bool clear(std::chrono::milliseconds patience) noexcept;
+
   [[nodiscard]] Counters counters() const noexcept;
 
  private:
@@ -120,16 +126,18 @@ class ReadAhead {
   const std::uint64_t image_bytes_;
   Source& source_;
   std::vector<std::atomic<std::uint64_t>> slots_;
-  std::vector<bool> holds_plaintext_;  // by slot; the helper's alone
   std::array<std::atomic<std::uint32_t>, kStripes> writers_{};
 
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable filled_;
+  std::vector<bool> holds_plaintext_;           // by slot; guarded by mutex_
   std::array<Stream, kStreams> streams_;        // guarded by mutex_
   std::array<Stream, kCandidates> candidates_;  // guarded by mutex_
   std::size_t next_candidate_ = 0;              // guarded by mutex_
   std::uint64_t tick_ = 0;                      // guarded by mutex_
   bool sleeping_ = false;                       // guarded by mutex_
+  bool filling_ = false;                        // guarded by mutex_
   bool stop_ = false;                           // guarded by mutex_
 
   std::atomic<std::uint64_t> hit_bytes_{0};

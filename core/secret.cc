@@ -99,4 +99,8 @@ void wipe(MutableBytes memory) {
   }
 }
 
+void wipe_stack(std::size_t size_bytes) {
+  sodium_stackzero(size_bytes);
+}
+
 }  // namespace cryptimg

@@ -48,5 +48,7 @@ class Secret {
 
 // Zeroes memory that held plaintext or key material, in a way no compiler removes.
 void wipe(MutableBytes memory);
+// Zeroes so much of the stack below the caller's frame: what functions it called have left there.
+void wipe_stack(std::size_t size_bytes);
 
 }  // namespace cryptimg

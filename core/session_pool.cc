@@ -7,6 +7,7 @@ namespace cryptimg {
 
 Status SessionPool::open(const CipherEngine& engine, const CipherSpec& spec, const Secret& key,
                          unsigned count) {
+  const std::lock_guard lock(mutex_);
   free_.reserve(count);
   for (unsigned opened = 0; opened < count; ++opened) {
     CRYPTIMG_ASSIGN_OR_RETURN(std::unique_ptr<CipherSession> session,
@@ -15,6 +16,12 @@ Status SessionPool::open(const CipherEngine& engine, const CipherSpec& spec, con
     sessions_.push_back(std::move(session));
   }
   return {};
+}
+
+void SessionPool::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  free_.clear();
+  sessions_.clear();
 }
 
 SessionPool::Lease SessionPool::acquire() noexcept {

@@ -38,6 +38,9 @@ class SessionPool {
   Status open(const CipherEngine& engine, const CipherSpec& spec, const Secret& key,
               unsigned count);
 
+  // Destroys the sessions. REQUIRES: none is borrowed, nobody waits for one.
+  void close() noexcept;
+
   // Waits until a session is free. Whoever holds one must not wait for a range.
   [[nodiscard]] Lease acquire() noexcept;
 
@@ -45,7 +48,7 @@ class SessionPool {
   [[nodiscard]] std::uint64_t contended() const noexcept { return contended_.load(); }
 
  private:
-  std::vector<std::unique_ptr<CipherSession>> sessions_;  // constant after open()
+  std::vector<std::unique_ptr<CipherSession>> sessions_;  // changed by open() and close() only
   std::atomic<std::uint64_t> contended_{0};
   std::mutex mutex_;
   std::condition_variable available_;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "core/mapped_file.h"
+#include "core/signal_stack.h"
 #include "core/thread_error.h"
 
 namespace cryptimg {
@@ -57,6 +58,7 @@ void WorkerPool::run(unsigned worker) noexcept {
   // The kernel takes 15 characters.
   ::pthread_setname_np(::pthread_self(), ("cryptimg-w" + std::to_string(worker % 100000)).c_str());
   block_signals();
+  const SignalStack signal_stack;
   std::unique_lock lock(mutex_);
   for (;;) {
     if (first_ != nullptr) {

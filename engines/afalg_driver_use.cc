@@ -7,21 +7,12 @@
 #include <exception>
 #include <utility>
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-
 namespace cryptimg {
 
 Result<std::shared_ptr<AfalgDriverUse::KeyedDriver>> AfalgDriverUse::open(const std::string& driver,
                                                                           Bytes key) {
-  std::array<unsigned char, 32> digest{};
-  if (EVP_Digest(key.data(), key.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
-    return fail(Errc::unavailable,
-                "OpenSSL offers no SHA-256 here, check the providers in openssl.cnf");
-  }
   const std::lock_guard lock(mutex_);
-  if (auto open = last_.lock();
-      open != nullptr && CRYPTO_memcmp(digest.data(), last_digest_.data(), digest.size()) == 0) {
+  if (auto open = last_.lock(); open != nullptr && last_key_.matches(key)) {
     return open;
   }
   if (helper_ == nullptr) {
@@ -35,7 +26,7 @@ Result<std::shared_ptr<AfalgDriverUse::KeyedDriver>> AfalgDriverUse::open(const 
   CRYPTIMG_ASSIGN_OR_RETURN(const AfalgHelper::Transform transform, helper_->open(driver, key));
   auto keyed = std::make_shared<KeyedDriver>(*helper_, transform);
   last_ = keyed;
-  last_digest_ = digest;
+  last_key_ = KeyDigest(key);
   return keyed;
 }
 

@@ -4,7 +4,6 @@
 // the driver is still trusted, and the counters. Thread-safe.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/key_digest.h"
 #include "engines/afalg_engine.h"
 #include "engines/afalg_helper.h"
 
@@ -91,10 +91,10 @@ class AfalgDriverUse {
 
   std::mutex mutex_;
   std::condition_variable lane_is_free_;
-  std::unique_ptr<AfalgHelper> helper_;          // guarded by mutex_; constant once made
-  std::vector<unsigned> free_lanes_;             // guarded by mutex_
-  std::weak_ptr<KeyedDriver> last_;              // guarded by mutex_: opened last
-  std::array<unsigned char, 32> last_digest_{};  // guarded by mutex_: SHA-256 of its key
+  std::unique_ptr<AfalgHelper> helper_;  // guarded by mutex_; constant once made
+  std::vector<unsigned> free_lanes_;     // guarded by mutex_
+  std::weak_ptr<KeyedDriver> last_;      // guarded by mutex_: opened last
+  KeyDigest last_key_;                   // guarded by mutex_: of it
 };
 
 }  // namespace cryptimg

@@ -11,6 +11,19 @@
 #include "engines/engine_checks.h"
 
 namespace cryptimg {
+namespace {
+
+// Wiped when it goes.
+struct PlaintextInLane {
+  MutableBytes sent;
+  MutableBytes answer;
+  ~PlaintextInLane() {
+    wipe(sent);
+    wipe(answer);
+  }
+};
+
+}  // namespace
 
 AfalgSession::AfalgSession(const CipherSpec& spec, AlgMode driver,
                            std::shared_ptr<AfalgDriverUse> use,
@@ -192,6 +205,9 @@ bool AfalgSession::begin_piece(const Extent& extent, std::size_t slot) noexcept 
 Status AfalgSession::finish_piece(const Extent& extent, std::size_t slot) noexcept {
   Piece& piece = pieces_[slot];
   piece.is_begun = false;
+  const AfalgHelper::Lane& lane = use_->helper().lane(lanes_[slot]);
+  // The helper sees it, and it lies there until the lane is used again.
+  const PlaintextInLane plaintext{lane.sent.first(piece.size), lane.answer.first(piece.size)};
   const int error = use_->helper().finish(lanes_[slot]);
   if (error != 0) {
     if (error == ETIMEDOUT || error == EPIPE) {
@@ -210,7 +226,6 @@ Status AfalgSession::finish_piece(const Extent& extent, std::size_t slot) noexce
     use_->give_up("its driver gave a wrong result");
     return in_software(extent, piece.at, piece.size);
   }
-  const AfalgHelper::Lane& lane = use_->helper().lane(lanes_[slot]);
   mend_run(extent.form, run_of(piece, slot), lane.sent.first(piece.size),
            lane.answer.first(piece.size), extent.target.subspan(piece.at, piece.size));
   const bool is_serial = extent.form == OffloadForm::cbc_sectors;
@@ -233,7 +248,9 @@ bool AfalgSession::sample_is_right(const Extent& extent, std::size_t slot,
   const Status status = software_->transform(
       extent.direction, extent.first_sector + piece.at / sector_bytes + index,
       extent.source.subspan(piece.at + index * sector_bytes, sector_bytes), right);
-  return status && CRYPTO_memcmp(theirs.data(), right.data(), sector_bytes) == 0;
+  const bool is_right = status && CRYPTO_memcmp(theirs.data(), right.data(), sector_bytes) == 0;
+  wipe(sample_);
+  return is_right;
 }
 
 Status AfalgSession::in_software(const Extent& extent, std::size_t at, std::size_t size) noexcept {

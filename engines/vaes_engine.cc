@@ -6,7 +6,7 @@
 //
 // A session's round keys lie in guarded memory. IVs of a batch of sectors are made together: the
 // counters are laid out, then enciphered in one go where the IV (or the XTS tweak) is a ciphertext.
-// After each transform the IVs and the vector registers are zeroed.
+// After each transform the IVs, the vector registers and the routines' stack are zeroed.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -26,6 +26,9 @@ namespace cryptimg {
 namespace {
 
 constexpr std::size_t kBatchSectors = 256;
+// More than the frames of the routines take.
+constexpr std::size_t kXtsStackBytes = 1024;
+constexpr std::size_t kCbcStackBytes = 3072;
 
 const std::uint8_t* u8(const std::byte* bytes) {
   return reinterpret_cast<const std::uint8_t*>(bytes);
@@ -103,6 +106,8 @@ class VaesSession final : public CipherSession {
     }
     wipe(ivs_);
     kernels_.clear_registers();
+    // What the routines spilled, round keys among it; CBC's with 16 chains at once spill most.
+    wipe_stack(spec_.mode == CipherMode::aes_xts ? kXtsStackBytes : kCbcStackBytes);
     transforms_.fetch_add(1, std::memory_order_relaxed);
     return {};
   }

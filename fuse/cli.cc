@@ -3,255 +3,17 @@
 
 #include <cctype>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "fuse/cli_parser.h"
 #include "fuse/mount_options.h"
-#include "fuse/sizes.h"
 
 namespace cryptimg {
 namespace {
-
-constexpr std::uint32_t kMaxNumber = 0x7fffffff;  // libcryptsetup and others count in int
-
-constexpr const char* kExitCodes =
-    "Exit codes: 0 ok, 1 wrong parameters, 2 wrong passphrase or key, 3 out of memory,\n"
-    "4 a device or file is unusable or absent, 5 it exists or is busy.";
-
-using Setter = std::function<Status(const std::string& value)>;
-
-// The parser and what it fills. Setters run while CLI11 parses; the first error among them is kept
-// here, since an exception of ours must not pass through it.
-struct Parser {
-  CLI::App app{"Serves the decrypted content of a LUKS container as one file, through FUSE",
-               "cryptimg"};
-  std::optional<Error> first_error;
-  Command command;
-
-  // An option (or, without dashes, an argument) with a value that `set` checks and stores.
-  CLI::Option* add(CLI::App& to, const std::string& names, const std::string& placeholder,
-                   const std::string& help, Setter set) {
-    return to
-        .add_option_function<std::string>(
-            names,
-            [this, set = std::move(set)](const std::string& value) {
-              if (Status status = set(value); !status && !first_error) {
-                first_error = std::move(status.error());
-              }
-            },
-            help)
-        ->type_name(placeholder);
-  }
-
-  CLI::App& add_command(const std::string& name, const std::string& description,
-                        const std::string& notes = "") {
-    CLI::App& command_app = *app.add_subcommand(name, description);
-    command_app.footer(notes + (notes.empty() ? "" : "\n\n") + kExitCodes);
-    return command_app;
-  }
-};
-
-template <typename Target>
-Setter text(Target& target) {
-  return [&target](const std::string& value) -> Status {
-    target = value;
-    return {};
-  };
-}
-
-// For names and paths, which are never empty.
-template <typename Target>
-Setter path(std::string name, Target& target) {
-  return [name = std::move(name), &target](const std::string& value) -> Status {
-    if (value.empty()) {
-      return fail(Errc::invalid_argument, name + " must not be empty");
-    }
-    target = value;
-    return {};
-  };
-}
-
-Setter number(std::string name, std::optional<std::uint32_t>& target,
-              std::uint32_t maximum = kMaxNumber) {
-  return [name = std::move(name), &target, maximum](const std::string& value) -> Status {
-    const auto parsed = parse_number(value, 1, maximum);
-    if (!parsed) {
-      return fail(Errc::invalid_argument, name + " must be a number from 1 to " +
-                                              std::to_string(maximum) + ", not \"" + value + "\"");
-    }
-    target = static_cast<std::uint32_t>(*parsed);
-    return {};
-  };
-}
-
-Setter size(std::string name, std::uint64_t& target) {
-  return [name = std::move(name), &target](const std::string& value) -> Status {
-    const auto parsed = parse_size(value);
-    if (!parsed || *parsed == 0) {
-      return fail(Errc::invalid_argument,
-                  name + " must be a size in bytes, or with K, M, G or T as in 512M, not \"" +
-                      value + "\"");
-    }
-    target = *parsed;
-    return {};
-  };
-}
-
-void add_create(Parser& parser, CreateCommandOptions& options) {
-  CLI::App& app = parser.add_command(
-      "create", "Create a LUKS container",
-      "SIZE is in bytes, or with K, M, G, T in powers of 1024; it is the size of the decrypted\n"
-      "image, the container is larger by the header. A block device is taken whole without "
-      "--size.\n"
-      "Defaults: luks2, aes-xts-plain64, 512-bit key, 4096-byte sectors, argon2id; for luks1\n"
-      "512-byte sectors and pbkdf2; for cbc a 256-bit key.\n"
-      "The passphrase is asked for twice on a terminal; from a pipe it is read up to the first\n"
-      "newline; a key file counts whole, its newline too.");
-  CreateOptions& create = options.create;
-  parser
-      .add(app, "CONTAINER", "", "File to create, or block device to use",
-           path("CONTAINER", create.container))
-      ->required();
-  parser.add(app, "-s,--size", "SIZE", "Size of the decrypted image",
-             size("--size", create.size_bytes));
-  parser.add(app, "--type", "TYPE", "luks2 (default) or luks1", text(create.type));
-  parser.add(app, "-c,--cipher", "CIPHER",
-             "aes-xts-plain64 (default), aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64, "
-             "aes-cbc-plain",
-             text(create.cipher));
-  parser.add(app, "--key-size", "BITS", "Volume key: xts 256 or 512, cbc 128, 192 or 256",
-             number("--key-size", create.key_size_bits));
-  parser.add(app, "--sector-size", "BYTES", "Encryption sector: 512, 1024, 2048 or 4096",
-             number("--sector-size", create.sector_size_bytes));
-  parser.add(app, "--pbkdf", "NAME", "argon2id, argon2i or pbkdf2", text(create.pbkdf));
-  parser.add(app, "--pbkdf-memory", "KIB", "Memory of argon2",
-             number("--pbkdf-memory", create.pbkdf_memory_kib, kMaxPbkdfMemoryKib));
-  parser.add(app, "--pbkdf-parallel", "N", "Threads of argon2",
-             number("--pbkdf-parallel", create.pbkdf_parallel, kMaxPbkdfParallel));
-  parser.add(app, "--pbkdf-force-iterations", "N", "Iterations, instead of measuring",
-             number("--pbkdf-force-iterations", create.pbkdf_force_iterations));
-  parser.add(app, "-i,--iter-time", "MS", "How long one try of a passphrase shall take",
-             number("--iter-time", create.iter_time_ms));
-  parser.add(app, "-d,--key-file", "FILE", "Use this file's content as the passphrase; - is stdin",
-             path("--key-file", options.key_file));
-  parser.add(app, "--header", "FILE", "Put the header into this file of its own",
-             path("--header", create.header));
-  parser.add(app, "--label", "LABEL", "Label in a LUKS2 header", text(create.label));
-  parser.add(app, "--uuid", "UUID", "UUID of the header, instead of a random one",
-             text(create.uuid));
-  parser.add(app, "--from", "FILE",
-             "Encrypt this file's content, holes too, into the container; its size is the default",
-             path("--from", options.from));
-  app.add_flag("--preallocate", create.preallocate, "Reserve the space; default: a sparse file");
-  app.add_flag("--force", create.force, "Overwrite what exists");
-}
-
-// What the command line of mount says: what -o says is applied first, so that the options of its
-// own win.
-struct MountLine {
-  MountOptions options;
-  std::vector<std::string> words;
-  std::vector<std::pair<std::string, std::string>> values;
-
-  Result<Command> merge() {
-    const bool read_only = options.read_only;
-    const bool foreground = options.foreground;
-    const bool allow_costly_kdf = options.allow_costly_kdf;
-    const bool sandbox = options.sandbox;
-    std::string all;
-    for (const std::string& some : words) {
-      all += (all.empty() ? "" : ",") + some;
-    }
-    CRYPTIMG_RETURN_IF_ERROR(apply_mount_words(options, all));
-    for (const auto& [name, value] : values) {
-      CRYPTIMG_RETURN_IF_ERROR(set_mount_option(options, name, value));
-    }
-    options.read_only = options.read_only || read_only;
-    options.foreground = options.foreground || foreground;
-    options.allow_costly_kdf = options.allow_costly_kdf || allow_costly_kdf;
-    options.sandbox = options.sandbox && sandbox;
-    return Command(std::move(options));
-  }
-};
-
-void add_mount(Parser& parser, MountLine& line) {
-  MountOptions& options = line.options;
-  CLI::App& app = parser.add_command(
-      "mount", "Serve a container's decrypted content as one file",
-      "MOUNTPOINT is an existing directory (make it with mkdir), and the file is\n"
-      "MOUNTPOINT/image; or it is an existing regular file, which becomes the image.\n"
-      "The command returns when the file works; a daemon stays behind.\n"
-      "The passphrase is asked for on a terminal, up to three times; from a pipe it is read up to\n"
-      "the first newline; a key file counts whole, its newline too.\n"
-      "-o takes, between commas: ro, rw, allow_other, allow_root, default_permissions,\n"
-      "uid= and gid= (number or name), umask=OCTAL, and every long option above as name=value\n"
-      "(readonly, foreground, no-sandbox, allow-costly-kdf as the bare name).\n"
-      "A comma in a value is written \\, and these words, meant for others, are ignored:\n"
-      "defaults, auto, noauto, nofail, user, nouser, users, group, owner, _netdev, nosuid, nodev,\n"
-      "noexec, noatime, relatime, nodiratime, comment=..., x-... and X-...");
-  const auto value = [&](const std::string& names, const std::string& name,
-                         const std::string& placeholder, const std::string& help) {
-    parser.add(app, names, placeholder, help, [&line, name](const std::string& given) -> Status {
-      MountOptions trial;
-      Status status = set_mount_option(trial, name, given);
-      if (!status) {
-        status.error().message.insert(0, "--");
-      }
-      line.values.emplace_back(name, given);
-      return status;
-    });
-  };
-  parser
-      .add(app, "CONTAINER", "", "File or block device with a LUKS container",
-           path("CONTAINER", options.container))
-      ->required();
-  parser
-      .add(app, "MOUNTPOINT", "", "Directory, or regular file",
-           path("MOUNTPOINT", options.mountpoint))
-      ->required();
-  app.add_flag("-r,--readonly", options.read_only, "Change no byte; several may mount this way");
-  value("-d,--key-file", "key-file", "FILE",
-        "Use this file's content as the passphrase; - is stdin");
-  value("--header", "header", "FILE", "The header is in this file of its own");
-  value("-S,--key-slot", "key-slot", "N", "Try this keyslot only");
-  value("--require-cipher", "require-cipher", "CIPHER", "Refuse a header with another cipher");
-  value("--uuid", "uuid", "UUID", "Refuse a header with another UUID");
-  app.add_flag("--allow-costly-kdf", options.allow_costly_kdf,
-               "Derive the key whatever memory and time the header asks for");
-  value("--engine", "engine", "NAME",
-        "Cipher engine, or afalg:DRIVER; default: auto (see cryptimg engines)");
-  value("--offload-unit", "offload-unit", "UNIT",
-        "Engine afalg: an operation for each extent (default) or sector");
-  value("--workers", "workers", "N", "Threads that help ciphering; default: cores - 1");
-  value("--max-read-size", "max-read-size", "SIZE",
-        "Cut reads into pieces of at most this size; 0: the default of 1048576");
-  value("--max-write-size", "max-write-size", "SIZE", "The same for writes");
-  value("--coalesce", "coalesce", "on|off",
-        "Make requests that are queued together one extent; default: on");
-  value("--max-extent", "max-extent", "SIZE", "Of which at most so long; default: 1M, the most");
-  value("--readahead", "readahead", "SIZE",
-        "Memory for deciphering ahead of sequential readers; 0: off; default: 4M");
-  value("--backing-io", "backing-io", "MODE", "auto (default), mapped, buffered or direct");
-  app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
-  app.add_flag_callback(
-      "--no-sandbox", [&options] { options.sandbox = false; },
-      "Leave the daemon its rights: for debugging");
-  value("--log-file", "log-file", "FILE", "Log here instead of to syslog");
-  value("--log-level", "log-level", "LEVEL",
-        "trace, debug, info (default), warning, error, critical or off");
-  app.add_option("-o", line.words, "Mount options, between commas")
-      ->type_name("OPTIONS")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-}
 
 void add_others(Parser& parser, UmountOptions& umount, StatusCommand& status, InfoCommand& info,
                 EnginesCommand& engines) {
@@ -285,6 +47,42 @@ void add_others(Parser& parser, UmountOptions& umount, StatusCommand& status, In
   CLI::App& engines_app =
       parser.add_command("engines", "Show which cipher engines there are, which is chosen and why");
   engines_app.add_flag("--json", engines.json, "One JSON object");
+}
+
+void add_lock(Parser& parser, LockOptions& lock, UnlockOptions& unlock) {
+  CLI::App& lock_app = parser.add_command(
+      "lock", "Take the keys out of a mount, without unmounting it",
+      "What was written is flushed first. Then there is no key and no plaintext in the daemon, "
+      "and\n"
+      "nothing of the image in the kernel's cache, until unlock. Reads and writes fail (EIO).");
+  parser.add(lock_app, "TARGET", "", "Mount point or container", path("TARGET", lock.target))
+      ->required();
+  lock_app.add_flag("--hold", lock.holds,
+                    "Requests wait for unlock instead; whoever waits can keep a machine from "
+                    "suspending");
+
+  CLI::App& unlock_app =
+      parser.add_command("unlock", "Put the keys back into a mount that was locked",
+                         "The header is read and the passphrase asked for as by mount.");
+  parser.add(unlock_app, "TARGET", "", "Mount point or container", path("TARGET", unlock.target))
+      ->required();
+  const auto value = [&](const std::string& names, const std::string& name,
+                         const std::string& placeholder, const std::string& help) {
+    parser.add(unlock_app, names, placeholder, help,
+               [&unlock, name](const std::string& given) -> Status {
+                 Status status = set_mount_option(unlock.mount, name, given);
+                 if (!status) {
+                   status.error().message.insert(0, "--");
+                 }
+                 return status;
+               });
+  };
+  value("-d,--key-file", "key-file", "FILE",
+        "Use this file's content as the passphrase; - is stdin");
+  value("--header", "header", "FILE", "The header is in this file; default: the one mounted with");
+  value("-S,--key-slot", "key-slot", "N", "Try this keyslot only");
+  unlock_app.add_flag("--allow-costly-kdf", unlock.mount.allow_costly_kdf,
+                      "Derive the key whatever memory and time the header asks for");
 }
 
 // CLI11's message as one sentence of ours.
@@ -345,6 +143,8 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   CreateCommandOptions create;
   MountLine mount;
   UmountOptions umount;
+  LockOptions lock;
+  UnlockOptions unlock;
   StatusCommand status;
   InfoCommand info;
   EnginesCommand engines;
@@ -357,6 +157,7 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   add_create(parser, create);
   add_mount(parser, mount);
   add_others(parser, umount, status, info, engines);
+  add_lock(parser, lock, unlock);
   const bool unmounting = argc > 1 && std::string_view(argv[1]) == "umount";
   std::deque<std::string> renamed;
   const std::vector<const char*> arguments =
@@ -382,6 +183,12 @@ Result<Command> parse_command_line(int argc, const char* const* argv) {
   }
   if (parser.app.got_subcommand("umount")) {
     return Command(std::move(umount));
+  }
+  if (parser.app.got_subcommand("lock")) {
+    return Command(std::move(lock));
+  }
+  if (parser.app.got_subcommand("unlock")) {
+    return Command(std::move(unlock));
   }
   if (parser.app.got_subcommand("status")) {
     return Command(std::move(status));

@@ -32,8 +32,9 @@ struct EnginesCommand {
   bool json = false;
 };
 
-using Command = std::variant<ShowText, CreateCommandOptions, MountOptions, UmountOptions,
-                             StatusCommand, InfoCommand, EnginesCommand>;
+using Command =
+    std::variant<ShowText, CreateCommandOptions, MountOptions, UmountOptions, LockOptions,
+                 UnlockOptions, StatusCommand, InfoCommand, EnginesCommand>;
 
 // Parses a command line; every value is checked as far as no file needs to be looked at.
 // invalid_argument with one sentence that names the option at fault. Called as "mount.anything"

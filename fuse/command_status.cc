@@ -46,7 +46,7 @@ std::optional<Json> ask_daemon(const MountEntry& mount, std::string& state) {
     state = "ending";
     return std::nullopt;
   }
-  state = "serving";
+  state = object.value("locked", Json("no")) == "no" ? "serving" : "locked";
   return object;
 }
 

@@ -16,6 +16,8 @@ namespace cryptimg {
 ExitCode run_create(const CreateCommandOptions& options);
 ExitCode run_mount(const MountOptions& options);
 ExitCode run_umount(const UmountOptions& options);
+ExitCode run_lock(const LockOptions& options);
+ExitCode run_unlock(const UnlockOptions& options);
 ExitCode run_status(const std::optional<std::string>& target, bool json);
 ExitCode run_info(const std::string& container, const std::optional<std::string>& header,
                   bool json);

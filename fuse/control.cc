@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
@@ -25,6 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/mapped_file.h"
 #include "core/thread_error.h"
 #include "fuse/control_socket.h"
 
@@ -40,6 +40,8 @@ struct Connection {
   UniqueFd socket;
   std::string input;
   Clock::time_point deadline;
+  Secret key;  // that is being received; else empty
+  std::size_t key_got = 0;
   bool waits_for_end = false;
   bool done = false;
 };
@@ -84,15 +86,14 @@ struct ControlServer::Impl {
   void serve_until_woken();
   void accept_clients();
   void read_from(Connection& connection);
+  void receive_key(Connection& connection);
   void handle_line(Connection& connection, const std::string& line);
   void say_goodbye();
   [[nodiscard]] int milliseconds_to_deadline() const;
 };
 
 void ControlServer::Impl::run() noexcept {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  block_signals();
   ::pthread_setname_np(::pthread_self(), "cryptimg-ctl");
   try {
     serve_until_woken();
@@ -155,12 +156,33 @@ void ControlServer::Impl::accept_clients() {
     }
     const auto peer = control_peer(client.get());
     if (peer && (peer->uid == owner || peer->uid == 0)) {
-      connections.push_back({std::move(client), {}, Clock::now() + kPatience});
+      Connection connection;
+      connection.socket = std::move(client);
+      connection.deadline = Clock::now() + kPatience;
+      connections.push_back(std::move(connection));
     }
   }
 }
 
+void ControlServer::Impl::receive_key(Connection& connection) {
+  const MutableBytes rest = connection.key.mutable_bytes().subspan(connection.key_got);
+  const ssize_t got = ::recv(connection.socket.get(), rest.data(), rest.size(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  connection.done = got <= 0;
+  connection.key_got += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  if (connection.key_got == connection.key.size()) {
+    answer(connection, handler.on_key(connection.key));
+    connection.done = true;
+  }
+}
+
 void ControlServer::Impl::read_from(Connection& connection) {
+  if (!connection.key.empty()) {
+    receive_key(connection);
+    return;
+  }
   std::array<char, 4096> piece;
   const ssize_t got = ::recv(connection.socket.get(), piece.data(), piece.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -186,8 +208,18 @@ void ControlServer::Impl::handle_line(Connection& connection, const std::string&
     connection.waits_for_end = true;
     return;
   }
-  answer(connection, command ? handler(line) : error_line("not a request"));
-  connection.done = true;
+  const Answer reply = command ? handler.on_line(line) : Answer{error_line("not a request")};
+  if (reply.key_bytes != 0) {
+    if (auto key = Secret::allocate(reply.key_bytes)) {
+      connection.key = std::move(*key);
+      connection.deadline = Clock::now() + kPatience;
+    }
+  }
+  // Without memory for the key the client sees the connection end.
+  if (reply.key_bytes == connection.key.size()) {
+    answer(connection, reply.line);
+  }
+  connection.done = connection.key.empty();
 }
 
 void ControlServer::Impl::say_goodbye() {

@@ -8,13 +8,19 @@
 //   {"command":"status"}        -> the daemon's part of `status --json`: container, mountpoint,
 //                                  pid, engine, cipher, sector_size, image_size, read_only,
 //                                  workers, session_threads, max_read_size, max_write_size,
-//                                  in_flight, uptime_seconds, counters (an object, every field of
-//                                  ImageCounters), flush ("ok" or "failed", then flush_message)
+//                                  in_flight, uptime_seconds, refused_calls, counters (an object,
+//                                  every field of ImageCounters), flush ("ok" or "failed", then
+//                                  flush_message)
 //   {"command":"wait-end"}      -> answered when the mount has ended: {"flush":"ok"} or
 //                                  {"flush":"failed","errno":5,"message":"..."}
 //   {"command":"set","max_read_size":N,"max_write_size":N} -> the values in force; either may be
 //                                  absent
-// Lines are at most 64 KiB. Anything malformed is answered with {"error":"..."}.
+//   {"command":"lock","hold":false} -> {"locked":"fail"}, or "hold": see mount_lock.h
+//   {"command":"unlock"}        -> {"send_key":N}: the client then sends the N bytes of the volume
+//                                  key, which go straight into guarded memory, and is answered
+//                                  {"locked":"no"}
+// What a lock or unlock fails with is {"error":"...","exit_code":N}. Lines are at most 64 KiB.
+// Anything malformed is answered with {"error":"..."}.
 #pragma once
 
 #include <atomic>
@@ -26,6 +32,7 @@
 #include <sys/types.h>
 
 #include "core/result.h"
+#include "core/secret.h"
 #include "core/unique_fd.h"
 
 namespace cryptimg {
@@ -34,10 +41,19 @@ namespace cryptimg {
 // connections; a client that does not speak within 5 seconds is dropped.
 class ControlServer {
  public:
-  // Answers one request line; called on the server's thread, must not block on I/O.
-  using Handler = std::function<std::string(const std::string& request)>;
+  struct Answer {
+    std::string line;
+    std::size_t key_bytes = 0;  // that the client sends next, or none
+  };
+  // Both are called on the server's thread.
+  struct Handler {
+    // Answers one request line; must not block on I/O.
+    std::function<Answer(const std::string& request)> on_line;
+    // Answers the key that an Answer asked for.
+    std::function<std::string(const Secret& key)> on_key;
+  };
 
-  // Binds the socket and starts the thread (all signals blocked in it).
+  // Binds the socket and starts the thread (signals blocked in it by block_signals()).
   static Result<std::unique_ptr<ControlServer>> start(std::uint32_t device_major,
                                                       std::uint32_t device_minor, uid_t owner,
                                                       Handler handler);
@@ -64,11 +80,15 @@ class ControlClient {
   // Sends a request line and waits for the answer, at most `timeout_ms` (-1: for ever).
   Result<std::string> ask(const std::string& request, int timeout_ms);
   Status send(const std::string& request);
+  // Sends a key, which is not copied on the way to the kernel.
+  Status send_key(const Secret& key);
   Result<std::string> receive(int timeout_ms);
   // The daemon's process, from the socket's peer credentials.
   [[nodiscard]] pid_t daemon_pid() const { return daemon_pid_; }
 
  private:
+  Status send_all(Bytes bytes);
+
   UniqueFd socket_;
   pid_t daemon_pid_ = -1;
 };

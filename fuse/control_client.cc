@@ -97,19 +97,25 @@ Result<ControlClient> ControlClient::connect(std::uint32_t device_major, std::ui
   return fail(Errc::not_found, "no daemon answers for this mount");
 }
 
-Status ControlClient::send(const std::string& request) {
-  const std::string line = request + "\n";
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t sent =
-        ::send(socket_.get(), line.data() + done, line.size() - done, MSG_NOSIGNAL);
+Status ControlClient::send_all(Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
-      done += static_cast<std::size_t>(sent);
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
     } else if (errno != EINTR) {
       return fail_errno(errno, "cannot ask the daemon");
     }
   }
   return {};
+}
+
+Status ControlClient::send(const std::string& request) {
+  const std::string line = request + "\n";
+  return send_all(Bytes(reinterpret_cast<const std::byte*>(line.data()), line.size()));
+}
+
+Status ControlClient::send_key(const Secret& key) {
+  return send_all(key.bytes());
 }
 
 Result<std::string> ControlClient::receive(int timeout_ms) {

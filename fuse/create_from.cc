@@ -126,7 +126,7 @@ class PlainBuffer {
   ~PlainBuffer() {
     if (pool_) {
       wipe(bytes_);
-      pool_->release(bytes_);
+      pool_->release_clean(bytes_);
     }
   }
   [[nodiscard]] MutableBytes first(std::size_t bytes) { return bytes_.first(bytes); }

@@ -2,78 +2,54 @@
 #include "fuse/daemon.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
 #include <memory>
-#include <optional>
-#include <thread>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
-#include <fcntl.h>
 #include <fuse_lowlevel.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/buffer_pool.h"
 #include "core/container.h"
-#include "core/encrypted_image.h"
+#include "core/mapped_file.h"
 #include "core/sharing.h"
 #include "core/text.h"
 #include "engines/engines.h"
 #include "fuse/commands.h"
-#include "fuse/control.h"
 #include "fuse/daemon_log.h"
-#include "fuse/daemon_status.h"
+#include "fuse/daemon_mount.h"
 #include "fuse/detached.h"
-#include "fuse/image_fs.h"
-#include "fuse/janitor.h"
 #include "fuse/mount_settings.h"
-#include "fuse/mount_table.h"
 #include "fuse/mountpoint.h"
 #include "fuse/sandbox.h"
-#include "fuse/session.h"
 #include "fuse/unlock.h"
 
 namespace cryptimg {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr unsigned kHopelessTries = 25;
-
-// What serves one mount. Members are destroyed from the last to the first.
-struct Mount {
-  std::string mountpoint;
-  UniqueFd signals;
-  std::unique_ptr<Janitor> janitor;
-  std::shared_ptr<const CipherEngine> engine;
-  std::string cipher;
-  std::unique_ptr<BufferPool> pool;
-  std::unique_ptr<EncryptedImage> image;
-  std::unique_ptr<ImageFs> fs;
-  std::unique_ptr<Session> session;
-  std::unique_ptr<DaemonStatus> status;
-  std::unique_ptr<ControlServer> control;
-  MountEntry entry;
-};
-
 // For this thread and all it will start: they wait for signals by signalfd only.
 UniqueFd take_over_signals() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  block_signals();
   sigset_t ending;
   ::sigemptyset(&ending);
   ::sigaddset(&ending, SIGTERM);
   ::sigaddset(&ending, SIGINT);
   return UniqueFd(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// While the folder is still the caller's.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const auto full = std::filesystem::absolute(path, error);
+  return error ? path : full.string();
 }
 
 // For who mounts, and for who reads the log later.
@@ -99,6 +75,8 @@ Result<std::unique_ptr<EncryptedImage>> open_image(const DaemonPlan& plan, Mount
     return fail_errno(errno, "cannot make a signal descriptor");
   }
   const CipherSpec& spec = container.spec();
+  mount.uuid = container.info().uuid;
+  mount.key = KeyDigest(key.bytes());
   CRYPTIMG_ASSIGN_OR_RETURN(
       mount.engine, make_engine(options.engine, spec, {log_warning, options.offload_by_sector}));
   mount.cipher = cipher_name(spec);
@@ -152,16 +130,26 @@ Status attach(const DaemonPlan& plan, Mount& mount) {
     return fail_errno(errno, "the new mount does not work");
   }
 
-  DaemonStatus::Facts facts{plan.container, plan.mountpoint, std::string(mount.engine->name()),
-                            mount.cipher, session.threads};
-  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts), mount.engine);
-  CRYPTIMG_ASSIGN_OR_RETURN(mount.control, start_threads(options.sandbox, [&mount] {
-                              return ControlServer::start(
-                                  mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
-                                  [status = mount.status.get()](const std::string& line) {
-                                    return status->answer(line);
-                                  });
-                            }));
+  DaemonStatus::Facts facts{plan.container,
+                            plan.mountpoint,
+                            std::string(mount.engine->name()),
+                            mount.cipher,
+                            session.threads,
+                            mount.uuid,
+                            options.header ? absolute(*options.header) : std::string()};
+  mount.lock = std::make_unique<MountLock>(
+      MountLock::Parts{*mount.image, *mount.session, *mount.pool, *mount.engine, mount.key});
+  mount.status = std::make_unique<DaemonStatus>(*mount.image, std::move(facts), mount.engine,
+                                                mount.lock.get());
+  CRYPTIMG_ASSIGN_OR_RETURN(
+      mount.control, start_threads(options.sandbox, [&mount] {
+        return ControlServer::start(
+            mount.entry.device_major, mount.entry.device_minor, ::geteuid(),
+            {[status = mount.status.get()](const std::string& line) {
+               return status->answer(line);
+             },
+             [status = mount.status.get()](const Secret& key) { return status->answer_key(key); }});
+      }));
   return {};
 }
 
@@ -187,6 +175,9 @@ Status set_up(const DaemonPlan& plan, Mount& mount) {
   prepare_to_serve();
 
   auto image = open_image(plan, mount);
+  // Key derivation has been there, which reaches deeper than this.
+  constexpr std::size_t kUsedStackBytes = std::size_t{128} << 10;
+  wipe_stack(kUsedStackBytes);
   // Not before: libcryptsetup opens /proc/self/fd/N, which then is root's.
   ::prctl(PR_SET_DUMPABLE, 0);
   if (!image) {
@@ -197,145 +188,6 @@ Status set_up(const DaemonPlan& plan, Mount& mount) {
     warn("the key could not be locked into memory and may reach swap; raise RLIMIT_MEMLOCK");
   }
   return attach(plan, mount);
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ", ") + word;
-  }
-  return text.empty() ? "someone unknown" : text;
-}
-
-// A mount that was asked to end.
-struct Ending {
-  Clock::time_point asked_at = Clock::now();
-  bool told_holders = false;
-  unsigned failures = 0;  // tries that failed though nothing was said to hold the mount
-};
-
-// One try to end it. False where more of them have no use.
-bool try_unmount(Mount& mount, Ending& ending) {
-  const Status status = mount.janitor->unmount(false);
-  if (status) {
-    return true;
-  }
-  if (status.error().code == Errc::unavailable) {
-    if (ending.failures++ == 0) {
-      log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message +
-                "; unmount it, or signal again");
-    }
-    return true;
-  }
-  if (status.error().code != Errc::busy) {
-    // Not at the first: fusermount3 also fails for reasons that pass.
-    const bool is_hopeless = ++ending.failures >= kHopelessTries;
-    if (ending.failures == 1 || is_hopeless) {
-      log_error("cannot unmount " + mount.mountpoint + ": " + status.error().message);
-    }
-    return !is_hopeless || !mount.janitor->holders().empty();
-  }
-  if (!std::exchange(ending.told_holders, true)) {
-    log_info("goes on serving, the mount is held by " + joined(mount.janitor->holders()));
-  }
-  return true;
-}
-
-// Returns when the session has ended by itself, or is to be ended by force.
-void serve(Mount& mount) {
-  const int signals = mount.signals.get();
-  std::optional<Ending> ending;
-  std::array<pollfd, 3> waiting = {{{mount.session->ended_fd(), POLLIN, 0},
-                                    {signals, POLLIN, 0},
-                                    {mount.janitor->gone_fd(), 0, 0}}};
-  for (;;) {
-    const int wait_ms = ending ? static_cast<int>(kUnmountInterval.count()) : -1;
-    if (::poll(waiting.data(), waiting.size(), wait_ms) < 0 && errno != EINTR) {
-      log_error("poll failed; the mount is ended");
-      return;
-    }
-    if (waiting[0].revents != 0) {
-      return;
-    }
-    if (waiting[2].revents != 0) {
-      waiting[2] = {-1, 0, 0};
-      log_warning("the janitor process is gone: if this daemon is killed too, " + mount.mountpoint +
-                  " stays dead until it is unmounted or mounted again");
-    }
-    signalfd_siginfo info = {};
-    if (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (ending) {
-        log_warning("a second signal: the mount is ended although it is held");
-        return;
-      }
-      log_info("asked to end");
-      ending.emplace();
-    }
-    if (!ending) {
-      continue;
-    }
-    if (!try_unmount(mount, *ending)) {
-      return;
-    }
-    if (Clock::now() - ending->asked_at > kHeldPatience) {
-      log_warning("the mount is ended although it is held by " + joined(mount.janitor->holders()));
-      return;
-    }
-  }
-}
-
-// Makes sure that nothing is mounted any more. What was unmounted already stays so.
-void detach(Mount& mount) {
-  const bool is_watched = mount.entry.device_minor != 0;
-  if (!is_watched) {
-    // Mounted, but not found in the table: what is at the mount point is ours, being newest.
-    [[maybe_unused]] const Status status = unmount(mount.mountpoint, true);
-    return;
-  }
-  if (const Status status = mount.janitor->unmount(true); !status) {
-    log_warning("cannot unmount " + mount.mountpoint + ": " + status.error().message);
-  }
-}
-
-Status last_flush(Mount& mount) {
-  Status status = mount.image->read_only() ? Status() : mount.image->flush();
-  if (!status) {
-    log_error("the last flush failed, data written before may be lost");
-  }
-  return status;
-}
-
-// Ends what set_up began, however far it came. The container's lock is free, and every key gone,
-// before clients hear of the end.
-ExitCode tear_down(Mount& mount) {
-  if (mount.session == nullptr) {
-    return ExitCode::ok;
-  }
-  detach(mount);
-  const bool all_ended = mount.session->stop(kStuckPatience);
-  if (mount.session->failure() != 0) {
-    log_error(std::string("the session failed: ") + std::strerror(mount.session->failure()));
-  }
-  const Status flushed = last_flush(mount);
-  if (!all_ended) {
-    log_error("requests are stuck; ending without them");
-    if (mount.control != nullptr) {
-      mount.control->finish(flush_line(flushed));
-    }
-    ::_exit(static_cast<int>(ExitCode::device));
-  }
-  if (mount.status != nullptr) {
-    mount.status->detach();
-  }
-  // First the image, which waits for the workers' last answers: these go through fs and session.
-  mount.image.reset();
-  mount.engine.reset();
-  mount.session.reset();
-  mount.fs.reset();
-  if (mount.control != nullptr) {
-    mount.control->finish(flush_line(flushed));
-  }
-  return flushed ? ExitCode::ok : ExitCode::device;
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "fuse/exit_code.h"
 #include "fuse/image_fs.h"
+#include "fuse/sandbox.h"
 
 namespace cryptimg {
 namespace {
@@ -23,6 +25,22 @@ std::string to_line(const Json& object) {
 std::string sentence(const Error& error) {
   return error.message.empty() ? std::strerror(error.os_errno != 0 ? error.os_errno : EIO)
                                : error.message;
+}
+
+const char* word(MountLock::State state) {
+  switch (state) {
+    case MountLock::State::failing:
+      return "fail";
+    case MountLock::State::holding:
+      return "hold";
+    case MountLock::State::open:
+      break;
+  }
+  return "no";
+}
+
+std::string failure_line(const Error& error) {
+  return to_line({{"error", sentence(error)}, {"exit_code", static_cast<int>(exit_code(error))}});
 }
 
 Json counters_of(const EncryptedImage& image, const CipherEngine* engine) {
@@ -91,19 +109,37 @@ Json set_limits(EncryptedImage& image, const Json& request) {
 
 }  // namespace
 
-std::string DaemonStatus::answer(const std::string& request) {
+ControlServer::Answer DaemonStatus::answer(const std::string& request) {
   const std::lock_guard lock(mutex_);
   if (image_ == nullptr) {
-    return to_line({{"error", "the mount is ending"}});
+    return {to_line({{"error", "the mount is ending"}})};
   }
   const Json object = Json::parse(request, nullptr, false);
   const Json command = object.is_object() ? object.value("command", Json()) : Json();
   if (command == "set") {
-    return to_line(set_limits(*image_, object));
+    return {to_line(set_limits(*image_, object))};
   }
-  if (command != "status") {
-    return to_line({{"error", "unknown command"}});
+  if (command == "lock" && lock_ != nullptr) {
+    const Status locked = lock_->lock(object.value("hold", Json()) == true);
+    return {locked ? to_line({{"locked", word(lock_->state())}}) : failure_line(locked.error())};
   }
+  if (command == "unlock" && lock_ != nullptr) {
+    return {to_line({{"send_key", lock_->key_size_bytes()}}), lock_->key_size_bytes()};
+  }
+  return {command == "status" ? describe() : to_line({{"error", "unknown command"}})};
+}
+
+std::string DaemonStatus::answer_key(const Secret& key) {
+  const std::lock_guard lock(mutex_);
+  if (lock_ == nullptr) {
+    return to_line({{"error", "the mount is ending"}});
+  }
+  const Status unlocked = lock_->unlock(key);
+  return unlocked ? to_line({{"locked", word(lock_->state())}}) : failure_line(unlocked.error());
+}
+
+// REQUIRES: not detached, mutex_ held.
+std::string DaemonStatus::describe() {
   const auto uptime = std::chrono::steady_clock::now() - start_;
   Json status = {
       {"container", facts_.container},
@@ -121,6 +157,12 @@ std::string DaemonStatus::answer(const std::string& request) {
   status["in_flight"] = image_->in_flight();
   status["uptime_seconds"] = std::chrono::duration_cast<std::chrono::seconds>(uptime).count();
   status["counters"] = counters_of(*image_, engine_.get());
+  status["uuid"] = facts_.uuid;
+  if (!facts_.header.empty()) {
+    status["header"] = facts_.header;
+  }
+  status["locked"] = word(lock_ == nullptr ? MountLock::State::open : lock_->state());
+  status["refused_calls"] = refused_calls();
   const Status flush = image_->flush_state();
   status["flush"] = flush ? "ok" : "failed";
   if (!flush) {
@@ -132,6 +174,7 @@ std::string DaemonStatus::answer(const std::string& request) {
 void DaemonStatus::detach() {
   const std::lock_guard lock(mutex_);
   image_ = nullptr;
+  lock_ = nullptr;
   engine_.reset();
 }
 

@@ -13,6 +13,8 @@
 #include "core/cipher_engine.h"
 #include "core/encrypted_image.h"
 #include "core/result.h"
+#include "fuse/control.h"
+#include "fuse/mount_lock.h"
 
 namespace cryptimg {
 
@@ -25,23 +27,32 @@ class DaemonStatus {
     std::string engine;
     std::string cipher;
     unsigned session_threads = 0;
+    std::string uuid;    // of the container's header
+    std::string header;  // its file, where that is not the container
   };
 
-  // `image` lives until detach(). `engine` is what it ciphers with, held until then too.
+  // `image` and `lock` live until detach(). `engine` is what it ciphers with, held until then too.
+  // Without `lock` the mount can not be locked.
   DaemonStatus(EncryptedImage& image, Facts facts,
-               std::shared_ptr<const CipherEngine> engine = nullptr)
-      : image_(&image), engine_(std::move(engine)), facts_(std::move(facts)) {}
+               std::shared_ptr<const CipherEngine> engine = nullptr, MountLock* lock = nullptr)
+      : image_(&image), engine_(std::move(engine)), lock_(lock), facts_(std::move(facts)) {}
 
-  // The answer to one request line: "status" or "set". Waits for no I/O. May throw bad_alloc.
-  std::string answer(const std::string& request);
+  // The answer to one request line: "status", "set", "lock" or "unlock". Waits for no I/O but what
+  // "lock" waits for. May throw bad_alloc.
+  ControlServer::Answer answer(const std::string& request);
+  // The answer to the key of an "unlock".
+  std::string answer_key(const Secret& key);
   // The image is about to go: from now on every answer is that the mount is ending.
   void detach();
 
  private:
+  std::string describe();
+
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   EncryptedImage* image_;                       // guarded by mutex_; null once detached
   std::shared_ptr<const CipherEngine> engine_;  // guarded by mutex_; may be null
+  MountLock* lock_;                             // guarded by mutex_; may be null
   const Facts facts_;
 };
 

@@ -138,7 +138,10 @@ void on_open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
     return;
   }
   info->fh = reinterpret_cast<std::uintptr_t>(handle);
-  info->keep_cache = 1;
+  // Locked: an open drops what the kernel has of the image (command_lock.cc relies on it).
+  info->keep_cache = fs.image().has_keys() ? 1 : 0;
+  // Who cannot write has nothing to flush, and must be able to close while requests are held.
+  info->noflush = (info->flags & O_ACCMODE) == O_RDONLY ? 1 : 0;
   // An open that was interrupted meanwhile has no release.
   if (::fuse_reply_open(request, info) != 0) {
     delete handle;

@@ -142,6 +142,8 @@ void ImageFs::complete(IoRequest& request, Status status) noexcept {
   Io& io = *static_cast<Io*>(request.context);
   ImageFs& fs = *io.fs;
   const MutableBytes buffer = io.buffer;
+  // A write was enciphered where it lay.
+  const bool is_clean = request.kind == IoRequest::Kind::write && status && io.write.is_whole;
   if (request.kind == IoRequest::Kind::read) {
     const auto& ahead = request.ahead;
     std::array<iovec, ReadAhead::kMaxPieces + 1> parts;
@@ -158,7 +160,11 @@ void ImageFs::complete(IoRequest& request, Status status) noexcept {
     fs.answer_write(io.write, status);
   }
   io.~Io();
-  fs.pool_.release(buffer);
+  if (is_clean) {
+    fs.pool_.release_clean(buffer);
+  } else {
+    fs.pool_.release(buffer);
+  }
 }
 
 void ImageFs::answer_read(const PendingRead& read, const Status& status,
@@ -231,6 +237,7 @@ void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_byt
   write.range = {offset, std::min<std::uint64_t>(size_bytes, image_.size_bytes() - offset)};
   write.durable = (flags & (O_SYNC | O_DSYNC)) != 0;
   // The kernel turns a short answer to a direct write into EIO, which says that the disk is broken.
+  write.is_whole = write.range.length_bytes == size_bytes;
   write.ends_with_no_space = write.range.length_bytes < size_bytes && (flags & O_DIRECT) != 0;
   if (put_aside(write, Bytes(reinterpret_cast<const std::byte*>(payload), size_bytes))) {
     return;
@@ -241,6 +248,7 @@ void ImageFs::write(fuse_req* request, const char* payload, std::size_t size_byt
   if (reinterpret_cast<const std::byte*>(payload) != expected) {
     // A kernel whose request header has another length than ours.
     std::memmove(expected, payload, size_bytes);
+    write.is_whole = false;
   }
   start_write(write, buffer);
 }
@@ -295,7 +303,7 @@ void ImageFs::fallocate(fuse_req* request, int mode, off_t offset_bytes, off_t l
   }
   const MutableBytes buffer = take_request_buffer();
   const Status status = image_.zero(offset, length, buffer);
-  pool_.release(buffer);
+  pool_.release_clean(buffer);
   raise_to(handle.last_write, image_.write_sequence());
   answer_status(request, FailureLog::Kind::zero, status);
 }

@@ -25,6 +25,7 @@ struct PendingWrite {
   ByteExtent range;  // inside the image
   bool durable = false;
   bool ends_with_no_space = false;  // what did not fit is answered for, not what did
+  bool is_whole = false;            // the payload is `range` and no more
   // In a batch: where its payload lies in the staging buffer, and whether that is right behind the
   // payload before it, as in the image.
   std::size_t position = 0;

@@ -56,6 +56,10 @@ ExitCode run(const Command& command) {
           return run_mount(chosen);
         } else if constexpr (std::is_same_v<Chosen, UmountOptions>) {
           return run_umount(chosen);
+        } else if constexpr (std::is_same_v<Chosen, LockOptions>) {
+          return run_lock(chosen);
+        } else if constexpr (std::is_same_v<Chosen, UnlockOptions>) {
+          return run_unlock(chosen);
         } else if constexpr (std::is_same_v<Chosen, StatusCommand>) {
           return run_status(chosen.target, chosen.json);
         } else if constexpr (std::is_same_v<Chosen, InfoCommand>) {

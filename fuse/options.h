@@ -63,4 +63,16 @@ struct UmountOptions {
   bool lazy = false;                 // detach now, end when the last user has let go
 };
 
+// `lock`: a mount point or container.
+struct LockOptions {
+  std::string target;
+  bool holds = false;  // requests wait for unlock, instead of failing
+};
+
+// `unlock`. Of `mount` the key file, keyslot, header and allow_costly_kdf are the user's.
+struct UnlockOptions {
+  std::string target;
+  MountOptions mount;
+};
+
 }  // namespace cryptimg

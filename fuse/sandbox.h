@@ -11,6 +11,7 @@
 // end. What the kernel does not have is left out, and said.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -49,10 +50,17 @@ auto start_threads(bool confined, const Work& work) -> decltype(work()) {
 }
 
 // Confines the calling thread, and takes from all threads of the process every call that serving
-// does not need: those fail with EPERM from now on, but starting a program or tracing another
-// process ends this one. Irrevocable. Returns what there is of it, for the log: "no capabilities,
-// Landlock, filtered system calls". REQUIRES: has_sandbox(); every thread has been started, by
-// run_confined() but for the caller; what would be opened later (the log, the time zone) is open.
+// does not need: those fail with EPERM from now on and are counted, but starting a program or
+// tracing another process ends this one. A thread has SIGSYS unblocked when it makes such a call,
+// or the process ends (block_signals() leaves it so). Irrevocable. Returns what there is of it, for
+// the log: "no capabilities, Landlock, filtered system calls". REQUIRES: has_sandbox(); every
+// thread has been started, by run_confined() but for the caller; what would be opened later (the
+// log, the time zone) is open.
 std::string enter_sandbox();
+
+// How many calls the sandbox has refused in this process: none, but for a fault or an attack.
+// Attempts to fork, and to find syslog again, are not counted, nor is anything on processors other
+// than x86-64.
+std::uint64_t refused_calls();
 
 }  // namespace cryptimg

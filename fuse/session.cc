@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "fuse/session.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdarg>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/mapped_file.h"
+#include "core/secret.h"
+#include "core/signal_stack.h"
 #include "core/thread_error.h"
 
 namespace cryptimg {
@@ -44,162 +42,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kAtOnce{3};
 constexpr unsigned kLooks = 4;
 
-ssize_t write_answer(int /*fd*/, iovec* parts, int count, void* /*user_data*/) {
-  return ::writev(current_fd, parts, count);
-}
-
-ssize_t read_request(int fd, void* target, std::size_t size, void* /*user_data*/) {
-  return ::read(fd, target, size);
-}
-
 void on_wakeup(int /*signal*/) {}
 
-// What libfuse said last: its functions return no reason.
-std::string& last_words() {
-  static std::string words;
-  return words;
-}
-
-void keep_words(fuse_log_level /*level*/, const char* format, va_list arguments)
-    __attribute__((format(printf, 2, 0)));
-void keep_words(fuse_log_level /*level*/, const char* format, va_list arguments) {
-  std::array<char, 512> line{};
-  std::vsnprintf(line.data(), line.size(), format, arguments);
-  last_words() = line.data();
-  while (!last_words().empty() && last_words().back() == '\n') {
-    last_words().pop_back();
-  }
-}
-
-// Session threads log from many threads, and have nothing to say that the handlers do not know.
-void keep_silent(fuse_log_level /*level*/, const char* /*format*/, va_list /*arguments*/) {}
-
-// For the value of one -o option: libfuse and fusermount3 split at commas and undo backslashes.
-std::string escape_option(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == ',' || c == '\\') {
-      escaped += '\\';
-    }
-    escaped += c;
-  }
-  return escaped;
-}
-
-std::string mount_words(const SessionOptions& options) {
-  std::string words = "subtype=cryptimg,max_read=" + std::to_string(kMaxIoBytes);
-  words += options.read_only ? ",ro" : ",rw";
-  if (options.allow_root) {
-    words += ",allow_root";
-  } else if (options.allow_other) {
-    words += ",allow_other";
-  }
-  if (options.default_permissions || options.allow_other) {
-    words += ",default_permissions";
-  }
-  return words + ",fsname=" + escape_option(options.source);
-}
-
-// While it lives, what this process and its children write to stderr goes to `text` instead:
-// fusermount3 explains itself there, and a failure is to be one sentence.
-class StderrCapture {
- public:
-  explicit StderrCapture(std::string& text)
-      : text_(text),
-        file_(::memfd_create("cryptimg-stderr", MFD_CLOEXEC)),
-        saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
-    if (file_.valid() && saved_.valid()) {
-      ::dup2(file_.get(), STDERR_FILENO);
-    }
-  }
-  ~StderrCapture() {
-    if (!file_.valid() || !saved_.valid()) {
-      return;
-    }
-    ::dup2(saved_.get(), STDERR_FILENO);
-    std::array<char, 4096> words{};
-    const ssize_t got = ::pread(file_.get(), words.data(), words.size(), 0);
-    text_.assign(words.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  }
-  StderrCapture(const StderrCapture&) = delete;
-  StderrCapture& operator=(const StderrCapture&) = delete;
-
- private:
-  std::string& text_;
-  const UniqueFd file_;
-  const UniqueFd saved_;
-};
-
-// The part of a sentence in what a program printed.
-std::string clause(std::string words) {
-  for (const std::string_view program : {"fusermount3: ", "fuse: "}) {
-    if (words.rfind(program, 0) == 0) {
-      words.erase(0, program.size());
-    }
-  }
-  while (!words.empty() && (words.back() == '\n' || words.back() == '.')) {
-    words.pop_back();
-  }
-  return words;
-}
-
-Error mount_error(const SessionOptions& options, const std::string& helper_words) {
-  const std::string what = "cannot mount on " + options.mountpoint;
-  if (helper_words.find("user_allow_other") != std::string::npos) {
-    return {Errc::permission, 0,
-            what + (options.allow_root ? " with allow_root" : " with allow_other") +
-                ": the line user_allow_other is not in /etc/fuse.conf"};
-  }
-  // fusermount3 knows better than libfuse, which only knows that it failed.
-  const std::string reason = clause(helper_words.empty() ? last_words() : helper_words);
-  const bool is_device = reason.find("/dev/fuse") != std::string::npos;
-  return {Errc::io, 0,
-          what + ": " + (reason.empty() ? "fusermount3 failed; is fuse3 installed" : reason) +
-              (is_device ? "; /dev/fuse must be there, and open to you" : "")};
-}
-
 }  // namespace
-
-Result<std::unique_ptr<Session>> Session::mount(const SessionOptions& options,
-                                                const fuse_lowlevel_ops& operations,
-                                                void* user_data) {
-  std::unique_ptr<Session> session(new Session(options, user_data));
-  session->ended_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!session->ended_.valid()) {
-    return fail_errno(errno, "cannot make an event descriptor");
-  }
-
-  std::string program = "cryptimg";
-  std::string flag = "-o";
-  std::string words = mount_words(options);
-  std::array<char*, 4> arguments = {program.data(), flag.data(), words.data(), nullptr};
-  fuse_args args = FUSE_ARGS_INIT(3, arguments.data());
-  ::fuse_set_log_func(keep_words);
-  session->session_ = ::fuse_session_new(&args, &operations, sizeof operations, user_data);
-  ::fuse_opt_free_args(&args);
-  if (session->session_ == nullptr) {
-    return fail(Errc::io, "libfuse refuses the mount options: " + last_words());
-  }
-
-  last_words().clear();
-  std::string helper_words;
-  const int code = [&] {
-    const StderrCapture capture(helper_words);
-    return ::fuse_session_mount(session->session_, options.mountpoint.c_str());
-  }();
-  if (code != 0) {
-    return tl::unexpected(mount_error(options, helper_words));
-  }
-  ::fuse_set_log_func(keep_silent);
-
-  const fuse_custom_io io = {write_answer, read_request, nullptr, nullptr};
-  const int fd = ::fuse_session_fd(session->session_);
-  if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
-      ::fuse_session_custom_io(session->session_, &io, fd) != 0) {
-    return fail(Errc::out_of_memory, "libfuse cannot be set up for this mount");
-  }
-  return session;
-}
 
 Session::~Session() {
   if (session_ != nullptr) {
@@ -210,6 +55,7 @@ Session::~Session() {
 Status Session::start(BufferPool& pool) {
   struct sigaction action = {};
   action.sa_handler = on_wakeup;
+  action.sa_flags = SA_ONSTACK;
   if (::sigaction(SIGUSR1, &action, nullptr) != 0) {
     return fail_errno(errno, "cannot install a signal handler");
   }
@@ -256,6 +102,7 @@ UniqueFd Session::clone_fd(int flags) const noexcept {
 
 void Session::run(Fds fds, BufferPool& pool) noexcept {
   block_signals();
+  const SignalStack signal_stack;
   sigset_t wakeup;
   ::sigemptyset(&wakeup);
   ::sigaddset(&wakeup, SIGUSR1);
@@ -268,6 +115,9 @@ void Session::run(Fds fds, BufferPool& pool) noexcept {
   Taken taken = Taken::nothing;
   while (taken != Taken::end) {
     bool put_aside = false;
+    if (paused_.load() && !pass_gate(fds.waiting)) {
+      break;
+    }
     taken = serve_one(fds.waiting, pool);
     if (std::exchange(came_at_once, false)) {
       looks = kLooks;
@@ -284,14 +134,14 @@ void Session::run(Fds fds, BufferPool& pool) noexcept {
     }
   }
   if (!current_buffer.empty()) {
-    pool.release(std::exchange(current_buffer, {}));
+    pool.release_clean(std::exchange(current_buffer, {}));
   }
   thread_ended();
 }
 
 Session::Taken Session::serve_one(int fd, BufferPool& pool) noexcept {
   if (current_buffer.empty()) {
-    current_buffer = pool.acquire();
+    current_buffer = pool.acquire_clean();
   }
   current_fd = fd;
   // The header apart from the payload, so that a READ, which is all header, leaves the buffer's
@@ -300,6 +150,9 @@ Session::Taken Session::serve_one(int fd, BufferPool& pool) noexcept {
   std::byte* const payload = current_buffer.data() + kPayloadOffset;
   std::array<iovec, 2> parts = {{{header.data(), header.size()}, {payload, kMaxIoBytes}}};
   const auto before = Clock::now();
+  if (paused_.load()) {
+    return stopping_.load() ? Taken::end : Taken::nothing;
+  }
   const ssize_t got = stopping_.load() ? 0 : ::readv(fd, parts.data(), parts.size());
   came_at_once = Clock::now() - before < kAtOnce;
   if (stopping_.load()) {
@@ -330,6 +183,10 @@ Session::Taken Session::serve_one(int fd, BufferPool& pool) noexcept {
     std::memcpy(buffer.mem, header.data(), kHeaderBytes);
   }
   ::fuse_session_process_buf(session_, &buffer);
+  if (opcode == FUSE_WRITE && !current_buffer.empty()) {
+    // Copied or refused: the next request may be long in coming.
+    wipe(current_buffer.subspan(kPayloadOffset, static_cast<std::size_t>(got) - kHeaderBytes));
+  }
   if (::fuse_session_exited(session_) != 0) {
     failure_ = EPROTO;
     return Taken::end;
@@ -345,19 +202,65 @@ void Session::thread_ended() noexcept {
   }
 }
 
-bool Session::stop(std::chrono::milliseconds patience) {
+bool Session::pass_gate(int fd) noexcept {
+  std::unique_lock lock(gate_mutex_);
+  ++at_gate_;
+  bool is_mounted = true;
+  while (paused_.load() && !stopping_.load() && is_mounted) {
+    // Of the descriptor only its end is of interest, which the kernel tells always.
+    std::array<pollfd, 2> waiting = {{{fd, 0, 0}, {gate_.get(), POLLIN, 0}}};
+    lock.unlock();
+    ::poll(waiting.data(), waiting.size(), -1);
+    is_mounted = waiting[0].revents == 0;
+    lock.lock();
+  }
+  --at_gate_;
+  return is_mounted && !stopping_.load();
+}
+
+// Has to be done again and again, since a signal that comes just before the read does not end it.
+void Session::wake_threads() noexcept {
   constexpr std::chrono::milliseconds kPause{5};
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  stopping_ = true;
-  while (running_.load() != 0) {
-    if (std::chrono::steady_clock::now() > deadline) {
+  for (std::thread& thread : threads_) {
+    ::pthread_kill(thread.native_handle(), SIGUSR1);
+  }
+  std::this_thread::sleep_for(kPause);
+}
+
+bool Session::pause(std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  std::unique_lock lock(gate_mutex_);
+  paused_ = true;
+  std::uint64_t open = 0;
+  [[maybe_unused]] const ssize_t drained = ::read(gate_.get(), &open, sizeof open);
+  while (at_gate_ != running_.load()) {
+    lock.unlock();
+    if (Clock::now() > deadline) {
+      resume();
       return false;
     }
-    // Again and again, since a signal that comes just before the read does not end it.
-    for (std::thread& thread : threads_) {
-      ::pthread_kill(thread.native_handle(), SIGUSR1);
+    wake_threads();
+    lock.lock();
+  }
+  return true;
+}
+
+void Session::resume() {
+  const std::lock_guard lock(gate_mutex_);
+  paused_ = false;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(gate_.get(), &one, sizeof one);
+}
+
+bool Session::stop(std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  stopping_ = true;
+  resume();
+  while (running_.load() != 0) {
+    if (Clock::now() > deadline) {
+      return false;
     }
-    std::this_thread::sleep_for(kPause);
+    wake_threads();
   }
   for (std::thread& thread : threads_) {
     thread.join();

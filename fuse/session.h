@@ -4,7 +4,8 @@
 // thread and every /dev/fuse descriptor is made at the start (libfuse's loop makes both under
 // load), and each request but a READ arrives in a buffer of the pool, so that a handler can keep
 // the buffer beyond its return and answer from another thread. A READ fills no buffer: its handler
-// takes one, the one in use last, which is the likeliest to be in the cache.
+// takes one, the one in use last, which is the likeliest to be in the cache. The buffer that a
+// thread waits with holds no plaintext: of a WRITE that no handler kept, it is wiped.
 //
 // A thread takes what is queued before it works: a handler may put its request aside and ask for
 // more (take_more()). The thread then takes the next request if there is one, without waiting, and
@@ -18,14 +19,16 @@
 //                                    before it, less than one behind kMaxIoBytes
 //   [kRecordOffset, the end)         for the handler, untouched here
 //
-// Session itself is used by one thread. The free functions are for the handlers, which run on the
-// session's threads, and for the threads that answer.
+// Session itself is used by one thread, but for pause() and resume(), which are for another one
+// that is not in them while start() or stop() is called. The free functions are for the handlers,
+// which run on the session's threads, and for the threads that answer.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -76,6 +79,13 @@ class Session {
   // this). All signals are blocked in them but SIGUSR1, whose handler this installs.
   Status start(BufferPool& pool);
 
+  // Stops taking requests, and returns when no thread handles one: the kernel keeps what comes.
+  // False, with all going on as before, where some thread is stuck in a handler for longer than
+  // `patience`. That the mount is gone, and stop(), end the threads as ever.
+  [[nodiscard]] bool pause(std::chrono::milliseconds patience);
+  // Goes on after pause().
+  void resume();
+
   // Readable when every thread has ended because the mount is gone.
   [[nodiscard]] int ended_fd() const { return ended_.get(); }
   // Ends the threads, also where the mount is still there, and joins them. False where some thread
@@ -101,6 +111,9 @@ class Session {
   // Takes a request from `fd` and calls its handler. `end` when this thread should end.
   Taken serve_one(int fd, BufferPool& pool) noexcept;
   void thread_ended() noexcept;
+  // Waits while paused. False where the mount is gone meanwhile.
+  bool pass_gate(int fd) noexcept;
+  void wake_threads() noexcept;
 
   const unsigned thread_count_;
   void (*const batch_end_)(void*);
@@ -110,8 +123,12 @@ class Session {
   std::vector<std::thread> threads_;
   std::atomic<unsigned> running_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> paused_{false};  // changed under gate_mutex_
   std::atomic<int> failure_{0};
   UniqueFd ended_;
+  UniqueFd gate_;  // readable while not paused
+  std::mutex gate_mutex_;
+  unsigned at_gate_ = 0;  // guarded by gate_mutex_: threads that wait
 };
 
 // The buffer of the request that the calling thread is handling: the handler's from now on, to be

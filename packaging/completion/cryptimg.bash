@@ -8,7 +8,7 @@ _cryptimg() {
   local words=
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words='create mount umount status info engines --help --version'
+    words='create mount umount lock unlock status info engines --help --version'
   else
     case $previous in
       --type) words='luks2 luks1' ;;
@@ -42,11 +42,13 @@ _cryptimg() {
                 --foreground --no-sandbox --log-file --log-level -o'
               ;;
             umount) words='--lazy' ;;
+            lock) words='--hold' ;;
+            unlock) words='--key-file --key-slot --header --allow-costly-kdf' ;;
             status | engines) words='--json' ;;
             info) words='--json --header' ;;
           esac
           words="$words --help"
-        elif [[ $command == umount || $command == status ]]; then
+        elif [[ $command == umount || $command == status || $command == lock || $command == unlock ]]; then
           local mountpoint
           while read -r mountpoint; do
             mountpoint=$(printf '%b' "${mountpoint//\\/\\0}")

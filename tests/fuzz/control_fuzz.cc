@@ -36,16 +36,17 @@ class Daemon {
     FUZZ_CHECK(image);
     image_ = std::move(*image);
     status_ = std::make_unique<DaemonStatus>(
-        *image_, DaemonStatus::Facts{"/c\n.img", "/mnt", "fake", "none", 1});
+        *image_, DaemonStatus::Facts{"/c\n.img", "/mnt", "fake", "none", 1, "uuid", ""});
     auto server =
         ControlServer::start(kMajor, minor(), ::geteuid(),
-                             [this](const std::string& line) { return status_->answer(line); });
+                             {[this](const std::string& line) { return status_->answer(line); },
+                              [this](const Secret& key) { return status_->answer_key(key); }});
     FUZZ_CHECK(server);
     server_ = std::move(*server);
   }
 
   static std::uint32_t minor() { return static_cast<std::uint32_t>(::getpid()); }
-  std::string answer(const std::string& line) { return status_->answer(line); }
+  std::string answer(const std::string& line) { return status_->answer(line).line; }
   [[nodiscard]] const EncryptedImage& image() const { return *image_; }
 
  private:

@@ -191,7 +191,7 @@ def control_seeds():
             '{"command":"status"}', '{"command":"set","max_read_size":65536,"max_write_size":0}',
             '{"command":"set","max_read_size":-1}', '{"command":"set","max_read_size":4294967296}',
             '{"command":"set","max_read_size":1.5}', '{"command":"set","max_write_size":7}', '{"command":"set"}',
-            '{"command":"wait-end"}', '{"command":"fly"}', '{"command":7}', "[]", "{", "", "\n", '"status"',
+            '{"command":"wait-end"}', '{"command":"lock","hold":true}', '{"command":"unlock"}', '{"command":"fly"}', '{"command":7}', "[]", "{", "", "\n", '"status"',
             '{"container":"/c","mountpoint":"/m","read_only":true}', '{"container":1,"mountpoint":"/m"}',
             '{"command":"status"}\n{"command":"status"}', "[" * 2000, '{"command":"\\ud800"}']):
         yield str(number), request.encode()

@@ -38,6 +38,9 @@ truncate -s 4M "$mnt/image"
 expect_exit 0 "$CRYPTIMG" status "$mnt"
 dd if="$work/plain" of="$mnt/image" bs=64k conv=notrunc status=none
 
+# All that is within what it may do: the sandbox has refused nothing.
+[ "$(status_of "$mnt" .refused_calls)" = 0 ] || fail "serving makes calls that the sandbox refuses"
+
 # SIGTERM: still told who holds it, still unmounted by the janitor.
 exec 7<"$mnt/image"
 kill -TERM "$daemon"

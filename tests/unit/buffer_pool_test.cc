@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/buffer_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <future>
@@ -66,6 +67,106 @@ TEST(BufferPoolTest, NoBufferHasTwoOwners) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+bool is_told(const BufferPool& pool) {
+  std::uint64_t count = 0;
+  return ::read(pool.used_fd(), &count, sizeof count) == static_cast<ssize_t>(sizeof count);
+}
+
+bool holds(Bytes buffer, std::byte value) {
+  return std::all_of(buffer.begin(), buffer.end(), [value](std::byte b) { return b == value; });
+}
+
+MutableBytes acquire_filled(BufferPool& pool, std::byte value) {
+  const MutableBytes buffer = pool.acquire();
+  std::fill(buffer.begin(), buffer.end(), value);
+  return buffer;
+}
+
+TEST(BufferPoolTest, WhatLiesIdleForTwoRoundsIsWiped) {
+  const auto pool = std::move(BufferPool::create(3, 4096).value());
+  EXPECT_FALSE(is_told(*pool));
+  const MutableBytes first = acquire_filled(*pool, std::byte{1});
+  const MutableBytes second = acquire_filled(*pool, std::byte{2});
+  pool->release(first);
+  EXPECT_TRUE(is_told(*pool));
+  EXPECT_TRUE(pool->wipe_idle());
+  EXPECT_TRUE(holds(first, std::byte{1})) << "it was used since the call before";
+  pool->release(second);
+  EXPECT_FALSE(is_told(*pool)) << "told once until all is wiped";
+  EXPECT_TRUE(pool->wipe_idle());
+  EXPECT_TRUE(holds(first, std::byte{0}));
+  EXPECT_TRUE(holds(second, std::byte{2}));
+  EXPECT_FALSE(pool->wipe_idle());
+  EXPECT_TRUE(holds(second, std::byte{0}));
+  // The next one is told again, and nothing was lost.
+  for (const MutableBytes buffer : {pool->acquire(), pool->acquire(), pool->acquire()}) {
+    pool->release(buffer);
+  }
+  EXPECT_TRUE(is_told(*pool));
+}
+
+TEST(BufferPoolTest, TheHotBufferIsNotWiped) {
+  const auto pool = std::move(BufferPool::create(2, 4096).value());
+  for (int round = 0; round < 5; ++round) {
+    const MutableBytes hot = acquire_filled(*pool, std::byte{7});
+    pool->release(hot);
+    EXPECT_TRUE(pool->wipe_idle());
+    EXPECT_TRUE(holds(hot, std::byte{7}));
+  }
+}
+
+TEST(BufferPoolTest, CleanBuffersHaveNoPlaintext) {
+  const auto pool = std::move(BufferPool::create(2, 4096).value());
+  const MutableBytes used = acquire_filled(*pool, std::byte{3});
+  pool->release(used);
+  // There is another, though it is not the one released last.
+  const MutableBytes other = pool->acquire_clean();
+  EXPECT_NE(other.data(), used.data());
+  EXPECT_TRUE(holds(used, std::byte{3}));
+  const MutableBytes wiped = pool->acquire_clean();
+  EXPECT_EQ(wiped.data(), used.data());
+  EXPECT_TRUE(holds(wiped, std::byte{0}));
+  // What was said to be clean is taken for it.
+  std::fill(wiped.begin(), wiped.end(), std::byte{4});
+  pool->release_clean(wiped);
+  EXPECT_FALSE(pool->wipe_idle());
+  const MutableBytes again = pool->acquire_clean();
+  EXPECT_TRUE(holds(again, std::byte{4}));
+  pool->release(again);
+  pool->release(other);
+  pool->wipe_free();
+  EXPECT_TRUE(holds(again, std::byte{0}));
+}
+
+TEST(BufferPoolTest, WipingAndUsersDoNotMeet) {
+  const auto pool = std::move(BufferPool::create(3, 4096).value());
+  std::atomic<bool> stop{false};
+  std::thread wiper([&] {
+    while (!stop) {
+      pool->wipe_idle();
+      pool->wipe_free();
+    }
+  });
+  std::vector<std::thread> users;
+  for (int id = 1; id <= 4; ++id) {
+    users.emplace_back([&, id] {
+      for (int round = 0; round < 1000; ++round) {
+        const bool clean = round % 3 == 0;
+        const MutableBytes buffer = clean ? pool->acquire_clean() : pool->acquire();
+        EXPECT_TRUE(!clean || holds(buffer, std::byte{0}));
+        std::fill(buffer.begin(), buffer.end(), static_cast<std::byte>(id));
+        EXPECT_TRUE(holds(buffer, static_cast<std::byte>(id)));
+        pool->release(buffer);
+      }
+    });
+  }
+  for (std::thread& user : users) {
+    user.join();
+  }
+  stop = true;
+  wiper.join();
 }
 
 TEST(BufferPoolTest, ImpossibleSizesAreRefused) {

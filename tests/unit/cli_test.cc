@@ -234,7 +234,8 @@ TEST(Cli, TheOthers) {
 }
 
 TEST(Cli, HelpIsEnoughToWorkFrom) {
-  for (const char* command : {"create", "mount", "umount", "status", "info", "engines"}) {
+  for (const char* command :
+       {"create", "mount", "umount", "lock", "unlock", "status", "info", "engines"}) {
     const std::string help = parsed<ShowText>({command, "--help"}).text;
     EXPECT_TRUE(says(help, std::string("cryptimg ") + command)) << help;
     EXPECT_TRUE(says(help, "Exit codes")) << help;

@@ -200,6 +200,27 @@ TEST_F(ReadAheadTest, TheLastChunkIsAsLongAsTheImage) {
   EXPECT_EQ(take(3 * kChunk - 100, 612), 612U);
 }
 
+TEST_F(ReadAheadTest, ClearingWaitsForAFillAndWipesAll) {
+  make(kMiB, 64 * kMiB);
+  ASSERT_TRUE(start_stream(0));
+  ASSERT_TRUE(becomes_ready(2));
+  source_.hold_up(true);
+  source_.forget_fills();
+  ASSERT_TRUE(eventually([&] {
+    ahead_->note_read(2 * kChunk, 3 * kChunk);
+    return !source_.fills().empty();
+  }));
+  EXPECT_FALSE(ahead_->clear(std::chrono::milliseconds(1))) << "a fill is under way";
+  source_.hold_up(false);
+  ASSERT_TRUE(ahead_->clear(std::chrono::seconds(20)));
+  for (std::uint64_t chunk = 0; chunk < 16; ++chunk) {
+    EXPECT_FALSE(is_ready(chunk)) << chunk;
+  }
+  ASSERT_TRUE(start_stream(20));
+  EXPECT_EQ(source_.dirty_before_fills(), 0U) << "not wiped";
+  EXPECT_TRUE(becomes_ready(22));
+}
+
 TEST_F(ReadAheadTest, RandomReadsFillNothing) {
   make(4 * kMiB, 2048 * kMiB);
   std::vector<std::uint64_t> places(1024);

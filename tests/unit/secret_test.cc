@@ -3,14 +3,20 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "core/key_digest.h"
+#include "core/signal_stack.h"
 
 namespace cryptimg {
 namespace {
@@ -139,6 +145,53 @@ TEST(SecretTest, TellsWhenMemoryCouldNotBeLocked) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+TEST(KeyDigestTest, TellsKeysApart) {
+  std::array<std::byte, 64> bytes{};
+  bytes[5] = std::byte{7};
+  const Secret key = Secret::copy_of(bytes).value();
+  const KeyDigest digest(key.bytes());
+  EXPECT_EQ(digest.key_size_bytes(), 64U);
+  EXPECT_TRUE(digest.matches(key.bytes()));
+  EXPECT_FALSE(digest.matches(key.bytes().first(63)));
+  EXPECT_FALSE(digest.matches({}));
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    auto other = bytes;
+    other[at] ^= std::byte{0x80};
+    EXPECT_FALSE(digest.matches(other)) << at;
+  }
+  EXPECT_FALSE(KeyDigest().matches(key.bytes()));
+  EXPECT_FALSE(KeyDigest().matches({}));
+}
+
+// Where a handler ran last.
+std::atomic<const void*> handler_frame{nullptr};
+
+TEST(SignalStackTest, HandlersRunThereAndTheOldOneComesBack) {
+  struct sigaction action = {};
+  action.sa_flags = SA_ONSTACK;
+  action.sa_handler = [](int) { handler_frame = __builtin_frame_address(0); };
+  struct sigaction before = {};
+  ASSERT_EQ(::sigaction(SIGUSR2, &action, &before), 0);
+  std::thread([] {
+    stack_t first = {};
+    stack_t own = {};
+    stack_t last = {};
+    ::sigaltstack(nullptr, &first);
+    {
+      const SignalStack stack;
+      ::sigaltstack(nullptr, &own);
+      ::raise(SIGUSR2);
+    }
+    ::sigaltstack(nullptr, &last);
+    const auto* const base = static_cast<const std::byte*>(own.ss_sp);
+    const auto* const frame = static_cast<const std::byte*>(handler_frame.load());
+    EXPECT_TRUE(frame >= base && frame < base + own.ss_size);
+    EXPECT_EQ(last.ss_sp, first.ss_sp);
+    EXPECT_EQ(last.ss_flags, first.ss_flags);
+  }).join();
+  ::sigaction(SIGUSR2, &before, nullptr);
 }
 
 }  // namespace
