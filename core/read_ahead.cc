@@ -65,6 +65,13 @@ ReadAhead::ReadAhead(AnonymousMemory memory, std::uint64_t image_bytes, Source& 
       slots_(memory_.bytes().size() / kChunkBytes),
       holds_plaintext_(slots_.size()) {}
 
+bool ReadAhead::stop(std::chrono::milliseconds patience) noexcept {
+  std::unique_lock lock(mutex_);
+  stop_ = true;
+  wake_.notify_all();
+  return ended_.wait_for(lock, patience, [this] { return has_ended_; });
+}
+
 ReadAhead::~ReadAhead() {
   {
     const std::lock_guard lock(mutex_);
@@ -374,6 +381,8 @@ void ReadAhead::run() noexcept {
     }
     sleeping_ = false;
   }
+  has_ended_ = true;
+  ended_.notify_all();
 }
 
 }  // namespace cryptimg
