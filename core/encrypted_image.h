@@ -139,7 +139,8 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
                                                         const CipherSpec& spec, const Secret& key,
                                                         const ImageOptions& options,
                                                         unsigned max_callers);
-  // Waits for the requests in flight and joins the workers; does not flush.
+  // Waits for the requests in flight and for what is being deciphered ahead, and joins the threads;
+  // does not flush.
   ~EncryptedImage();
   EncryptedImage(const EncryptedImage&) = delete;
   EncryptedImage& operator=(const EncryptedImage&) = delete;
@@ -178,6 +179,10 @@ class EncryptedImage final : private WorkerPool::Handler, private ReadAhead::Sou
   [[nodiscard]] std::uint64_t flushed_sequence() const noexcept;
   // The sticky error, if a flush has failed. Never blocks, also while a flush is stuck.
   [[nodiscard]] Status flush_state() const noexcept;
+
+  // Deciphers nothing more ahead of readers; what is there is still served. False where the device
+  // keeps that from ending within `patience`: the destructor would then wait for it.
+  [[nodiscard]] bool stop_reading_ahead(std::chrono::milliseconds patience) noexcept;
 
   // Reserves space in the backing file, see BlockDevice. out_of_range and read_only as for writes.
   Status allocate(std::uint64_t offset_bytes, std::uint64_t length_bytes) noexcept;

@@ -27,6 +27,10 @@ Status EncryptedImage::flush_state() const noexcept {
   return flusher_.state();
 }
 
+bool EncryptedImage::stop_reading_ahead(std::chrono::milliseconds patience) noexcept {
+  return read_ahead_ == nullptr || read_ahead_->stop(patience);
+}
+
 std::uint64_t EncryptedImage::write_sequence() const noexcept {
   return flusher_.write_sequence();
 }

@@ -66,9 +66,14 @@ class ReadAhead {
   // outlives this. Fails where memory or thread cannot be had.
   static Result<std::unique_ptr<ReadAhead>> create(std::uint64_t ring_bytes,
                                                    std::uint64_t image_bytes, Source& source);
-  ~ReadAhead();  // REQUIRES: nothing pinned
+  // Waits for a fill that is under way. REQUIRES: nothing pinned.
+  ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
+
+  // Fills nothing more. False where a fill that is under way does not end within `patience`, its
+  // device being stuck: the destructor would then wait for it. REQUIRES: one thread calls it.
+  [[nodiscard]] bool stop(std::chrono::milliseconds patience) noexcept;
 
   // Pins what is ready of [offset, offset + length), from its start up to the first chunk that is
   // not; nothing beyond kMaxPieces. Give it back with release().
@@ -139,6 +144,8 @@ class ReadAhead {
   bool sleeping_ = false;                       // guarded by mutex_
   bool filling_ = false;                        // guarded by mutex_
   bool stop_ = false;                           // guarded by mutex_
+  bool has_ended_ = false;                      // guarded by mutex_
+  std::condition_variable ended_;
 
   std::atomic<std::uint64_t> hit_bytes_{0};
   std::atomic<std::uint64_t> filled_bytes_{0};

@@ -163,8 +163,9 @@ void leave_owner(const HelperProcess& process) {
   [[maybe_unused]] const int moved = ::chdir("/");
   ::setsid();
   ::prctl(PR_SET_NAME, "cryptimg-afalg");
-  ::prctl(PR_SET_PDEATHSIG, 0);
-  ::prctl(PR_SET_DUMPABLE, 0);
+  if (::prctl(PR_SET_DUMPABLE, 0) != 0) {
+    ::_exit(1);  // which the owner takes for a helper that died
+  }
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   __user_cap_header_struct version = {_LINUX_CAPABILITY_VERSION_3, 0};
   const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none_held = {};

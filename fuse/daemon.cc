@@ -172,16 +172,24 @@ Status set_up(const DaemonPlan& plan, Mount& mount) {
   CRYPTIMG_ASSIGN_OR_RETURN(mount.janitor, Janitor::start(plan.mountpoint));
   CRYPTIMG_RETURN_IF_ERROR(
       open_log(options.log_file, options.foreground, options.log_level, precious_files(plan)));
-  prepare_to_serve();
+  if (!prepare_to_serve()) {
+    log_info(
+        "not an I/O flusher, which needs CAP_SYS_RESOURCE: no place for it in the "
+        "memory-limited control group of who uses a loop device on the image");
+  }
 
   auto image = open_image(plan, mount);
   // Key derivation has been there, which reaches deeper than this.
   constexpr std::size_t kUsedStackBytes = std::size_t{128} << 10;
   wipe_stack(kUsedStackBytes);
   // Not before: libcryptsetup opens /proc/self/fd/N, which then is root's.
-  ::prctl(PR_SET_DUMPABLE, 0);
+  const bool is_guarded = ::prctl(PR_SET_DUMPABLE, 0) == 0;
+  const int guard_errno = errno;
   if (!image) {
     return tl::unexpected(std::move(image.error()));
+  }
+  if (!is_guarded) {
+    return fail_errno(guard_errno, "cannot keep others from reading the daemon's memory");
   }
   mount.image = std::move(*image);
   if (!Secret::all_locked()) {
@@ -196,13 +204,16 @@ ExitCode run_daemon(const DaemonPlan& plan, const DaemonHooks& hooks) {
   constexpr mode_t kOnlyOwner = 077;
   ::umask(kOnlyOwner);
   Mount mount;
-  if (const Status status = set_up(plan, mount); !status) {
+  Status status = set_up(plan, mount);
+  if (status) {
+    log_info("serves " + plan.container + " on " + plan.mountpoint + " with " +
+             std::string(mount.engine->name()));
+    status = hooks.on_serving(mount.image->sector_size_bytes());
+  }
+  if (!status) {
     tear_down(mount);
     return report(status.error());
   }
-  log_info("serves " + plan.container + " on " + plan.mountpoint + " with " +
-           std::string(mount.engine->name()));
-  hooks.on_serving(mount.image->sector_size_bytes());
   if (plan.options.sandbox) {
     mount.janitor->rely_on_janitor();
     log_info("sandbox: " + enter_sandbox());

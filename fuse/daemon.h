@@ -33,9 +33,11 @@ struct DaemonPlan {
 
 // What whoever runs the daemon does when I/O works. Both are given the container's sector size.
 struct DaemonHooks {
-  using Hook = std::function<void(std::uint32_t sector_size_bytes)>;
-  Hook on_serving;  // while files can still be opened; from now on failures are logged
-  Hook on_ready;    // in the sandbox: only what is open can be used
+  // While files can still be opened; from now on failures are logged. What fails here ends the
+  // mount.
+  std::function<Status(std::uint32_t sector_size_bytes)> on_serving;
+  // In the sandbox: only what is open can be used.
+  std::function<void(std::uint32_t sector_size_bytes)> on_ready;
 };
 
 // Opens, unlocks, mounts and serves until the mount is gone. Until on_serving failures are printed

@@ -153,12 +153,15 @@ ExitCode tear_down(Mount& mount) {
     log_error(std::string("the session failed: ") + std::strerror(mount.session->failure()));
   }
   const Status flushed = last_flush(mount);
-  if (!all_ended) {
-    log_error("requests are stuck; ending without them");
+  // Nobody has asked for what is read ahead, so it holds nobody up.
+  const bool is_idle = !all_ended || mount.image->stop_reading_ahead(kStuckPatience);
+  if (!all_ended || !is_idle) {
+    log_error(all_ended ? "reading ahead is stuck; ending without it"
+                        : "requests are stuck; ending without them");
     if (mount.control != nullptr) {
       mount.control->finish(flush_line(flushed));
     }
-    ::_exit(static_cast<int>(ExitCode::device));
+    ::_exit(static_cast<int>(all_ended && flushed ? ExitCode::ok : ExitCode::device));
   }
   if (mount.status != nullptr) {
     mount.status->detach();

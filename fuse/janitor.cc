@@ -136,7 +136,6 @@ int keep_only(int socket) {
 
 void run_janitor(int socket, const std::string& mountpoint) {
   ::prctl(PR_SET_NAME, "cryptimg-jan");
-  ::prctl(PR_SET_PDEATHSIG, 0);
   ::setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
     ::signal(signal, SIG_IGN);

@@ -132,8 +132,10 @@ std::vector<int> other_descriptors(int kept) {
 
 // Leaves the terminal, the folder, the shell's job, and what the caller had open: a pipe would
 // otherwise never come to its end.
-void detach_from_caller(const std::vector<int>& inherited) {
-  ::prctl(PR_SET_PDEATHSIG, 0);
+Status detach_from_caller(const std::vector<int>& inherited) {
+  if (::prctl(PR_SET_PDEATHSIG, 0) != 0) {
+    return fail_errno(errno, "cannot let the daemon outlive its command");
+  }
   ::setsid();
   [[maybe_unused]] const int moved = ::chdir("/");
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -143,6 +145,7 @@ void detach_from_caller(const std::vector<int>& inherited) {
   for (const int fd : inherited) {
     ::close(fd);
   }
+  return {};
 }
 
 void send_outcome(int pipe, const Outcome& outcome) {
@@ -153,7 +156,12 @@ void send_outcome(int pipe, const Outcome& outcome) {
 // The child's side of the fork.
 ExitCode run_behind(const DaemonPlan& plan, UniqueFd pipe, pid_t parent) {
   // Until it serves it goes with the command that started it.
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
+    const ExitCode code =
+        report(fail_errno(errno, "cannot let the daemon end with its command").value());
+    send_outcome(pipe.get(), {code, 0});
+    return code;
+  }
   if (::getppid() != parent) {
     return ExitCode::device;
   }
@@ -162,7 +170,9 @@ ExitCode run_behind(const DaemonPlan& plan, UniqueFd pipe, pid_t parent) {
   // The listing's own descriptor is closed by now.
   std::erase_if(inherited, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
   DaemonHooks hooks;
-  hooks.on_serving = [&](std::uint32_t /*sector_size_bytes*/) { detach_from_caller(inherited); };
+  hooks.on_serving = [&](std::uint32_t /*sector_size_bytes*/) {
+    return detach_from_caller(inherited);
+  };
   hooks.on_ready = [&](std::uint32_t sector_size_bytes) {
     send_outcome(pipe.get(), {ExitCode::ok, sector_size_bytes});
     pipe.reset();
@@ -212,8 +222,9 @@ ExitCode run_mount(const MountOptions& options) {
   }
   if (options.foreground) {
     DaemonHooks hooks;
-    hooks.on_serving = [&](std::uint32_t sector_size_bytes) {
+    hooks.on_serving = [&](std::uint32_t sector_size_bytes) -> Status {
       print_hint(*plan, sector_size_bytes);
+      return {};
     };
     hooks.on_ready = [](std::uint32_t /*sector_size_bytes*/) {};
     return run_daemon(*plan, hooks);

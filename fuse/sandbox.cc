@@ -213,11 +213,11 @@ bool has_sandbox() {
   return !kHasSanitizers;
 }
 
-void prepare_to_serve() {
+bool prepare_to_serve() {
   const rlimit none = {0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   ::signal(SIGPIPE, SIG_IGN);
-  ::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+  return ::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0;
 }
 
 Status run_confined(const std::function<void()>& work) {

@@ -27,8 +27,9 @@ bool has_sandbox();
 
 // For the daemon before it reads a key: no core files (buffers hold plaintext), SIGPIPE ignored.
 // Threads made from here on allocate without waiting for writeback, which may come through this
-// very mount (a file system on a loop device); needs a capability, without it goes as before.
-void prepare_to_serve();
+// very mount (a file system on a loop device). False where that is refused: it needs
+// CAP_SYS_RESOURCE.
+bool prepare_to_serve();
 
 // Runs `work` on a thread of its own that has no capabilities, can gain no privileges and can open
 // no file but /dev/fuse; the threads it starts are the same. Waits for it. What `work` throws is

@@ -99,7 +99,8 @@ judge() {
 run_scenario detached
 
 [ $killed -ge $((100 / every)) ] || fail "killed only $killed times"
-[ $left -ge 1 ] || fail "no container was ever left: nothing was shown"
+# Beyond the whole run of each scenario, in which nothing is killed.
+[ $left -gt 4 ] || fail "no cut ever left a container: nothing was shown"
 
 # Onto a block device, which has no names: not to be taken for a container, or one that opens.
 if as_root && [ -e /dev/loop-control ]; then
