@@ -159,7 +159,8 @@ def write_docs(figures, docs):
     draw(figures, docs / "bench-guest.svg")
     page = docs / "benchmarks.md"
     date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    lines = [BEGIN, "", f"Measured {date} by `guest_tables.sh`: medians of {figures.turns} turns.", "",
+    lines = [BEGIN, "", f"Measured {date} by `guest_tables.sh`: " + ("one turn." if figures.turns == 1 else
+             f"medians of {figures.turns} turns."), "",
              "![Engines by size](bench-guest.svg)", "", *report(figures), END]
     text = page.read_text()
     if BEGIN not in text:
