@@ -159,6 +159,12 @@ def coalesce_rows():
                 ("cryptimg --coalesce on", "cryptimg --coalesce off"))]
 
 
+def sandbox_rows():
+    rows = [dd("read", MIB), fio("randread", 4 * KIB, 1)]
+    return [Row(f"sandbox-{name}", f"{title}: sandbox on, off", "sandbox", work,
+                ("cryptimg", "cryptimg --no-sandbox")) for name, title, work in rows]
+
+
 def memory_rows():
     work = Work("memory", "randrw", MIB, depth=8, jobs=4)
     return [Row("memory", "anonymous memory under full load", "memory", work, ("cryptimg",))]
@@ -187,7 +193,8 @@ def full_plan():
                          MIB: 1024 * MIB})
     rows = main_rows(EVERY) + buffered_rows(EVERY, True) + raw_rows((4 * KIB, 128 * KIB, MIB))
     rows += openssl_rows() + worker_rows()
-    rows += mounts_rows() + loaded_rows() + sweep_rows() + coalesce_rows() + memory_rows()
+    rows += mounts_rows() + loaded_rows() + sweep_rows() + coalesce_rows() + sandbox_rows()
+    rows += memory_rows()
     return Plan("full", 1024 * MIB, 256 * MIB, 11, 5, scale, rows)
 
 
