@@ -26,7 +26,7 @@ rm -f "$out/.status"
 
 run_guest() {
   local status
-  timeout -k 5 "${GUEST_TIMEOUT:-200}" "$@" </dev/null &
+  timeout -k 5 "${GUEST_TIMEOUT:-600}" "$@" </dev/null &
   guest=$!
   trap 'kill $guest 2>/dev/null || true' EXIT
   trap 'exit 143' TERM INT HUP

@@ -15,7 +15,7 @@ cuts=50
 echo "CRYPTIMG_SEED=$seed"
 echo "$seed $cuts" >"$share/wanted"
 cp "$guest_dir/inside/power-cut.py" "$share/power-cut.py"
-export GUEST_TIMEOUT=$((200 + cuts * 4))
+export GUEST_TIMEOUT=$((400 + cuts * 4))
 run_guest power-cut
 cat "$share/result"
 # The guest's own word that everything was done, once for each type.

@@ -13,7 +13,7 @@
 #                  string instructions copy fast (erms): that is so in CPUs, not in the emulation
 #   GUEST_MEM      memory in MiB (2048)
 #   GUEST_CPUS     number of CPUs (2)
-#   GUEST_TIMEOUT  seconds (200); exit 125 as uml.sh
+#   GUEST_TIMEOUT  seconds (600); exit 125 as uml.sh
 # kernel.sh says where the kernel comes from. Needs the Debian packages qemu-system-x86, busybox-static, cpio
 # and kmod.
 . "$(dirname "$0")/machine.sh"

@@ -12,7 +12,7 @@
 # It has one CPU and no network. What SCRIPT prints, and the kernel, comes out on stdout.
 #
 # Exit 125: the guest did not finish: it did not boot, it crashed, or it took longer than
-# GUEST_TIMEOUT seconds (200). Its memory is a file: in /dev/shm, or in OUT_DIR where that is small.
+# GUEST_TIMEOUT seconds (600). Its memory is a file: in /dev/shm, or in OUT_DIR where that is small.
 # Needs the Debian packages user-mode-linux and kmod.
 . "$(dirname "$0")/machine.sh"
 
