@@ -9,7 +9,7 @@ require_fuse
 c=$work/c.img
 make_container "$c" 64M
 mount_image "$c" "$mnt" --readahead 0
-dd if=/dev/urandom of="$mnt/image" bs=1M conv=notrunc,fsync status=none
+dd if=/dev/urandom of="$mnt/image" bs=1M count=64 iflag=fullblock conv=notrunc,fsync status=none
 sum=$(checksum "$mnt/image")
 
 emptied() {

@@ -49,7 +49,7 @@ expect_said "only the mount's owner and root"
 expect_exit 4 stranger "$CRYPTIMG" umount "$mnt"
 stranger "$CRYPTIMG" status --json "$mnt" | jq -e '.mounts[0] | .state == "unknown" and (has("pid") | not)' >/dev/null ||
   fail "a stranger's status says more than the mount table"
-[ "$(status_of "$mnt" '.locked + " " + (.max_read_size | tostring)')" = "no 131072" ] || fail "a stranger changed something"
+[ "$(status_of "$mnt" '.locked + " " + (.max_read_size | tostring)')" = "no 1048576" ] || fail "a stranger changed something"
 
 # Owner and root change the two sizes, and nothing else.
 [ "$(ask '{"command":"set","max_read_size":65536,"max_write_size":1000,"workers":9,"read_only":true}')" = \
