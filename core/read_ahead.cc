@@ -38,7 +38,8 @@ constexpr std::uint64_t word(std::uint64_t chunk, State state) {
 }  // namespace
 
 Result<std::unique_ptr<ReadAhead>> ReadAhead::create(std::uint64_t ring_bytes,
-                                                     std::uint64_t image_bytes, Source& source) {
+                                                     std::uint64_t image_bytes, Source& source,
+                                                     Priority priority) {
   const std::uint64_t slots = std::max(ring_bytes / kChunkBytes, kMinSlots);
   CRYPTIMG_ASSIGN_OR_RETURN(AnonymousMemory memory, AnonymousMemory::create(slots * kChunkBytes));
   std::unique_ptr<ReadAhead> ahead(new ReadAhead(std::move(memory), image_bytes, source));
@@ -47,10 +48,12 @@ Result<std::unique_ptr<ReadAhead>> ReadAhead::create(std::uint64_t ring_bytes,
   } catch (const std::system_error& error) {
     return tl::unexpected(thread_error("cannot start the read-ahead thread", error));
   }
-  // Any thread that has something to do comes first. Nothing is held while this one waits for a
-  // core but mutex_, for which no reader or writer waits.
-  const sched_param none = {};
-  ::pthread_setschedparam(ahead->thread_.native_handle(), SCHED_IDLE, &none);
+  if (priority == Priority::idle) {
+    // Nothing is held while this thread waits for a core but mutex_, for which no reader or writer
+    // waits.
+    const sched_param none = {};
+    ::pthread_setschedparam(ahead->thread_.native_handle(), SCHED_IDLE, &none);
+  }
   return ahead;
 }
 

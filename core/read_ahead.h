@@ -62,10 +62,15 @@ class ReadAhead {
     std::uint64_t dropped = 0;       // chunks given up because of a write
   };
 
+  // Of the thread: behind all that have something to do, or one of them, for tests that wait for
+  // what it does on a machine that is never idle.
+  enum class Priority : std::uint8_t { idle, normal };
+
   // A ring of about `ring_bytes`, at least four chunks, over an image of `image_bytes`. `source`
   // outlives this. Fails where memory or thread cannot be had.
   static Result<std::unique_ptr<ReadAhead>> create(std::uint64_t ring_bytes,
-                                                   std::uint64_t image_bytes, Source& source);
+                                                   std::uint64_t image_bytes, Source& source,
+                                                   Priority priority = Priority::idle);
   // Waits for a fill that is under way. REQUIRES: nothing pinned.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;

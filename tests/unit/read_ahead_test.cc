@@ -115,7 +115,7 @@ class FakeSource final : public ReadAhead::Source {
 class ReadAheadTest : public ::testing::Test {
  protected:
   void make(std::uint64_t ring_bytes, std::uint64_t image_bytes) {
-    auto ahead = ReadAhead::create(ring_bytes, image_bytes, source_);
+    auto ahead = ReadAhead::create(ring_bytes, image_bytes, source_, ReadAhead::Priority::normal);
     ASSERT_TRUE(ahead);
     ahead_ = std::move(*ahead);
   }
