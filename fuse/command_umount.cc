@@ -163,20 +163,25 @@ Status unmount_device(const std::vector<MountEntry>& mounts, bool lazy) {
 // A container mounted read-write is mounted once. Where its name finds more, another file has taken
 // that name since, and only the mount points tell them apart.
 Status check_one_container(const std::vector<MountEntry>& found, const std::string& target) {
+  if (std::all_of(found.begin(), found.end(), [&](const MountEntry& entry) {
+        return entry.mountpoint == found.front().mountpoint;
+      })) {
+    return {};
+  }
   std::vector<MountEntry> living;
-  bool one_place = true;
   bool writable = false;
   for (const MountEntry& entry : found) {
-    one_place = one_place && entry.mountpoint == found.front().mountpoint;
     const bool known = std::any_of(living.begin(), living.end(), [&](const MountEntry& other) {
       return same_device(entry, other);
     });
-    if (!known && !is_dead(entry)) {
+    // The daemon first: a mount whose requests are held (lock --hold) answers nothing.
+    const auto daemon = ControlClient::connect(entry.device_major, entry.device_minor, entry.owner);
+    if (!known && (daemon || !is_dead(entry))) {
       living.push_back(entry);
       writable = writable || !entry.read_only;
     }
   }
-  if (one_place || living.size() < 2 || !writable) {
+  if (living.size() < 2 || !writable) {
     return {};
   }
   std::string places;

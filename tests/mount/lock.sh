@@ -107,8 +107,9 @@ dd if="$work/piece" of="$work/plain" oflag=seek_bytes seek=200000 conv=notrunc s
 same "$mnt/image" "$work/plain"
 [ "$(status_of "$mnt" .counters.read_errors)" = 0 ] || fail "a request failed though held"
 
-# Unmounting and SIGTERM while held.
+# Unmounting and SIGTERM while held, also when the kernel would have to ask for attributes again.
 lock --hold "$mnt"
+sleep 1.5
 umount_image
 mount_image "$work/c.img"
 daemon=$(daemon_of)
