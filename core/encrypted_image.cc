@@ -77,8 +77,9 @@ Result<std::unique_ptr<EncryptedImage>> EncryptedImage::create(
       new EncryptedImage(std::move(device), spec, options, limits.max_bytes, max_callers));
   CRYPTIMG_RETURN_IF_ERROR(image->take_key(engine, key));
   if (image->reads_ahead_) {
-    CRYPTIMG_ASSIGN_OR_RETURN(
-        image->read_ahead_, ReadAhead::create(options.readahead_bytes, options.size_bytes, *image));
+    CRYPTIMG_ASSIGN_OR_RETURN(image->read_ahead_,
+                              ReadAhead::create(options.readahead_bytes, options.size_bytes, *image,
+                                                options.readahead_priority));
   }
   CRYPTIMG_ASSIGN_OR_RETURN(image->workers_, WorkerPool::create(options.workers, *image));
   return image;

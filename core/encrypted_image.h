@@ -100,6 +100,7 @@ struct ImageOptions {
   std::uint64_t min_shared_read_bytes = 0;
   std::uint64_t min_shared_write_bytes = 0;
   std::uint64_t readahead_bytes = 0;  // memory for reading ahead of sequential streams; 0: none
+  ReadAhead::Priority readahead_priority = ReadAhead::Priority::idle;
 };
 
 // Counters since the mount, all monotonic. A snapshot is not atomic across fields.

@@ -105,6 +105,7 @@ class ImageTest : public ::testing::Test {
     options.max_read_size_bytes = chunk_bytes;
     options.max_write_size_bytes = chunk_bytes;
     options.readahead_bytes = readahead_bytes_;
+    options.readahead_priority = ReadAhead::Priority::normal;
     auto image = EncryptedImage::create(std::move(faulty), FakeEngine(control_), spec, Secret(),
                                         options, max_callers);
     ASSERT_TRUE(image) << image.error().message;

@@ -255,6 +255,7 @@ TEST_F(MappedFileTest, AnImageCutShortServesNothingThatWasReadAhead) {
   ImageOptions options;
   options.size_bytes = kLength;
   options.readahead_bytes = kLength;
+  options.readahead_priority = ReadAhead::Priority::normal;
   CipherSpec spec;
   spec.sector_size_bytes = 512;
   auto image =

@@ -133,6 +133,7 @@ class ReadAheadThreadsTest : public ::testing::Test {
     options.size_bytes = kSize;
     options.workers = 1;
     options.readahead_bytes = 4U << 20;
+    options.readahead_priority = ReadAhead::Priority::normal;
     auto image = EncryptedImage::create(std::make_unique<TearingDevice>(std::move(memory)),
                                         FakeEngine(control_), spec, Secret(), options, 4);
     ASSERT_TRUE(image);
