@@ -96,7 +96,7 @@ if [ $mode = full ]; then
   build asan
   # Not the tests that trace the daemon's system calls or wait for it: sanitizers make calls of their own.
   run_tests asan -L '^(unit|engines|fuzz|mount)$' \
-    -E '^avx2\.|^mount\.(backing-faults|create-cut|kill-under-load|no-core|sandbox|set-uid|stalled-umount|start-faults|stopped-daemon|terminal)$'
+    -E '^avx2\.|^mount\.(backing-faults|create-cut|kill-under-load|no-core|rounds|sandbox|set-uid|stalled-umount|start-faults|stopped-daemon|terminal)$'
   build tsan in_process_tests
   # Not what shares its memory with another process, where this sanitizer sees nothing (AfalgFaults has
   # the threads), nor the same routines at another level.
