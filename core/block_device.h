@@ -34,8 +34,9 @@ class BlockDevice {
   virtual bool view_held(std::uint64_t /*offset_bytes*/, std::size_t /*length_bytes*/) noexcept {
     return false;
   }
-  // Whether the device still has this range: false where its file was cut short. For who answers
-  // from a copy that was made earlier.
+  // Whether the device still has this range: false where its file was cut short, some milliseconds
+  // (a tick of the kernel's clock) ago or earlier. For who answers from a copy that was made
+  // before; cheap enough for each small read.
   virtual bool reaches(std::uint64_t /*offset_bytes*/, std::uint64_t /*length_bytes*/) noexcept {
     return true;
   }

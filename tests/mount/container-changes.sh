@@ -24,6 +24,8 @@ is_eio() {
   expect_exit 1 "$@"
   grep -q "Input/output error" "$err" || fail "not EIO: $(cat "$err")"
 }
+# What is read ahead is served for a tick of the kernel's clock after that, at most 10 milliseconds.
+shorten() { truncate -s "$1" "$c" && sleep 0.05; }
 count_in_log() { grep -c "$1" "$work/log" || true; }
 
 # What was deciphered ahead of a reader who then stopped is not served once the container is cut.
@@ -35,7 +37,7 @@ for try in 1 2 3; do
   cp --sparse=always "$work/good.img" "$c"
   mount_image "$c"
   eventually read_some
-  truncate -s $((full - (3 << 20))) "$c"
+  shorten $((full - (3 << 20)))
   is_eio read_at 1
   is_eio read_at 2
   umount_image
@@ -50,7 +52,7 @@ for keep in $((full - (2 << 20))) $((full - (2 << 20) + 1000)) $((full - (4 << 2
   # Read before, so that whatever is cached or mapped has seen it.
   cat "$mnt/image" >/dev/null
   dd if="$mnt/image" of=/dev/null bs=1M iflag=direct status=none
-  truncate -s "$keep" "$c"
+  shorten "$keep"
   began=$SECONDS
   for try in 1 2 3 4 5; do
     is_eio read_at 3
