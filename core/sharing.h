@@ -28,8 +28,8 @@ struct SharingThresholds {
 // what it costs, also where the wake-up is late.
 SharingThresholds sharing_thresholds(const SharingCosts& costs) noexcept;
 
-// Ciphers a few extents, wakes a thread of its own a few times, and takes the medians; about a
-// millisecond, and no more than some 50 with an engine that is slow. Fails as the engine does, or
+// Ciphers a few extents, wakes a thread of its own a few times, and takes the medians; a few
+// milliseconds, and no more than some 50 with an engine that is slow. Fails as the engine does, or
 // where the thread cannot be had.
 Result<SharingCosts> measure_sharing(const CipherEngine& engine, const CipherSpec& spec,
                                      const Secret& key);

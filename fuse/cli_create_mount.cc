@@ -161,7 +161,7 @@ void add_mount(Parser& parser, MountLine& line) {
         "Make requests that are queued together one extent; default: on");
   value("--max-extent", "max-extent", "SIZE", "Of which at most so long; default: 1M, the most");
   value("--readahead", "readahead", "SIZE",
-        "Memory for deciphering ahead of sequential readers; 0: off; default: 4M");
+        "Memory for deciphering ahead of sequential readers; 0: off; default: 8M");
   value("--backing-io", "backing-io", "MODE", "auto (default), mapped, buffered or direct");
   app.add_flag("-f,--foreground", options.foreground, "Stay in the foreground, log to stderr");
   app.add_flag_callback(

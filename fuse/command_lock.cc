@@ -13,7 +13,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -21,15 +20,10 @@
 #include "core/unique_fd.h"
 #include "fuse/commands.h"
 #include "fuse/mount_of_target.h"
+#include "fuse/mount_table.h"
 
 namespace cryptimg {
 namespace {
-
-std::string image_path(const MountEntry& mount) {
-  struct stat status {};
-  const bool is_folder = ::stat(mount.mountpoint.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  return mount.mountpoint + (is_folder ? "/image" : "");
-}
 
 // Before Linux 5.16 closing the image waits for the daemon, and so for unlock.
 Status check_can_hold() {

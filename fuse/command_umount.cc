@@ -113,10 +113,7 @@ std::optional<std::string> still_mounted(const MountEntry& mount) {
 
 // The flush of a mount whose daemon lives but cannot be asked: through the mount itself.
 Status flush_through(const MountEntry& mount) {
-  struct stat status {};
-  const bool is_folder = ::stat(mount.mountpoint.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  const std::string image = mount.mountpoint + (is_folder ? "/image" : "");
-  const UniqueFd file(::open(image.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(::open(image_path(mount).c_str(), O_RDONLY | O_CLOEXEC));
   if (file.valid() && ::fsync(file.get()) == 0) {
     return {};
   }
@@ -174,9 +171,7 @@ Status check_one_container(const std::vector<MountEntry>& found, const std::stri
     const bool known = std::any_of(living.begin(), living.end(), [&](const MountEntry& other) {
       return same_device(entry, other);
     });
-    // The daemon first: a mount whose requests are held (lock --hold) answers nothing.
-    const auto daemon = ControlClient::connect(entry.device_major, entry.device_minor, entry.owner);
-    if (!known && (daemon || !is_dead(entry))) {
+    if (!known && !is_dead(entry)) {
       living.push_back(entry);
       writable = writable || !entry.read_only;
     }

@@ -18,6 +18,7 @@
 
 #include "core/text.h"
 #include "core/unique_fd.h"
+#include "fuse/control.h"
 
 namespace cryptimg {
 namespace {
@@ -157,8 +158,17 @@ Result<std::string> read_proc_file(const std::string& path) {
 }
 
 bool is_dead(const MountEntry& mount) {
+  if (ControlClient::connect(mount.device_major, mount.device_minor, mount.owner)) {
+    return false;
+  }
   struct stat status {};
   return ::stat(mount.mountpoint.c_str(), &status) != 0 && errno == ENOTCONN;
+}
+
+std::string image_path(const MountEntry& mount) {
+  struct stat status {};
+  const bool is_folder = ::stat(mount.mountpoint.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return mount.mountpoint + (is_folder ? "/image" : "");
 }
 
 Result<std::vector<MountEntry>> list_mounts() {

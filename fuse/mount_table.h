@@ -47,9 +47,13 @@ std::vector<MountEntry> find_mounts(const std::vector<MountEntry>& mounts,
 std::vector<MountEntry> mounts_of_container(const std::vector<MountEntry>& mounts,
                                             const std::string& container);
 
-// Whether the kernel has no daemon for it any more. That none answers is no proof: it may live in
-// another network namespace. Asks the mount, so ask its daemon first.
+// Whether the kernel has no daemon for it any more. Asks for the daemon first, since a mount whose
+// requests are held (lock --hold) answers nothing; that none is found is no proof, it may live in
+// another network namespace, so then the mount itself is asked.
 bool is_dead(const MountEntry& mount);
+
+// The path of the image in it. Asks the mount.
+std::string image_path(const MountEntry& mount);
 
 // Someone who keeps a mount busy, as one phrase: "process 1234 (dd)", "loop device /dev/loop3
 // (mounted on /srv)". Sees what the caller may see.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,10 +24,13 @@ namespace {
 constexpr std::chrono::seconds kClaimPatience{10};
 constexpr std::chrono::milliseconds kClaimInterval{10};
 
-Result<bool> is_mounted_on(const std::string& mountpoint) {
+// What is mounted there, or nothing: the topmost of ours.
+Result<std::optional<MountEntry>> find_mounted_on(const std::string& mountpoint) {
   CRYPTIMG_ASSIGN_OR_RETURN(const std::vector<MountEntry> mounts, list_mounts());
-  return std::any_of(mounts.begin(), mounts.end(),
-                     [&](const MountEntry& entry) { return entry.mountpoint == mountpoint; });
+  const auto found = std::find_if(mounts.rbegin(), mounts.rend(), [&](const MountEntry& entry) {
+    return entry.mountpoint == mountpoint;
+  });
+  return found != mounts.rend() ? std::optional(*found) : std::nullopt;
 }
 
 tl::unexpected<Error> already_mounted(const std::string& mountpoint) {
@@ -35,12 +39,11 @@ tl::unexpected<Error> already_mounted(const std::string& mountpoint) {
 
 // Unmounts what a killed daemon left on `mountpoint`; busy where a living one serves there.
 Status clear_dead_mount(const std::string& mountpoint) {
-  CRYPTIMG_ASSIGN_OR_RETURN(const bool is_ours, is_mounted_on(mountpoint));
-  if (!is_ours) {
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::optional<MountEntry> ours, find_mounted_on(mountpoint));
+  if (!ours) {
     return {};
   }
-  struct stat attributes = {};
-  if (::stat(mountpoint.c_str(), &attributes) == 0 || errno != ENOTCONN) {
+  if (!is_dead(*ours)) {
     return already_mounted(mountpoint);
   }
   Status status = unmount(mountpoint, true);
@@ -103,8 +106,8 @@ Result<UniqueFd> claim_mountpoint(const std::string& path) {
       std::this_thread::sleep_for(kClaimInterval);
     }
   }
-  CRYPTIMG_ASSIGN_OR_RETURN(const bool is_mounted, is_mounted_on(path));
-  if (is_mounted) {
+  CRYPTIMG_ASSIGN_OR_RETURN(const std::optional<MountEntry> mounted, find_mounted_on(path));
+  if (mounted) {
     return already_mounted(path);
   }
   return claim;

@@ -108,8 +108,11 @@ same "$mnt/image" "$work/plain"
 [ "$(status_of "$mnt" .counters.read_errors)" = 0 ] || fail "a request failed though held"
 
 # Unmounting and SIGTERM while held, also when the kernel would have to ask for attributes again.
+make_container "$work/e.img" 4M
 lock --hold "$mnt"
 sleep 1.5
+expect_error 5 "$CRYPTIMG" mount --key-file "$key" "$work/e.img" "$mnt"
+expect_said "already has an image mounted on it"
 umount_image
 mount_image "$work/c.img"
 daemon=$(daemon_of)

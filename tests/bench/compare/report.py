@@ -12,7 +12,7 @@ SECTIONS = {
     "main": "Direct access", "buffered": "Buffered access", "raw": "Without FUSE", "openssl": "Engine openssl",
     "workers": "One core and all cores", "mounts": "Several mounts, several readers",
     "loaded": "With another client writing", "sweep": "By max_read_size and max_write_size",
-    "coalesce": "Coalescing", "sandbox": "Sandbox", "memory": "Memory",
+    "backing": "Ways of reading the container", "coalesce": "Coalescing", "sandbox": "Sandbox", "memory": "Memory",
 }
 
 

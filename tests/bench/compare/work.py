@@ -159,6 +159,13 @@ def coalesce_rows():
                 ("cryptimg --coalesce on", "cryptimg --coalesce off"))]
 
 
+def backing_rows():
+    rows = [dd("read", MIB), fio("read", MIB, 4), fio("randread", 64 * KIB, 8)]
+    targets = tuple(f"cryptimg --backing-io {way}" for way in ("auto", "mapped", "buffered"))
+    return [Row(f"backing-{name}", f"{title} by backing-io", "backing", work, targets)
+            for name, title, work in rows]
+
+
 def sandbox_rows():
     rows = [dd("read", MIB), fio("randread", 4 * KIB, 1)]
     return [Row(f"sandbox-{name}", f"{title}: sandbox on, off", "sandbox", work,
@@ -193,8 +200,8 @@ def full_plan():
                          MIB: 1024 * MIB})
     rows = main_rows(EVERY) + buffered_rows(EVERY, True) + raw_rows((4 * KIB, 128 * KIB, MIB))
     rows += openssl_rows() + worker_rows()
-    rows += mounts_rows() + loaded_rows() + sweep_rows() + coalesce_rows() + sandbox_rows()
-    rows += memory_rows()
+    rows += mounts_rows() + loaded_rows() + sweep_rows() + backing_rows() + coalesce_rows()
+    rows += sandbox_rows() + memory_rows()
     return Plan("full", 1024 * MIB, 256 * MIB, 11, 5, scale, rows)
 
 
